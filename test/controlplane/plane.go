@@ -80,7 +80,7 @@ func (c *ControlPlane) start(ctx context.Context, o Options) (err error) {
 	c.components = c.commands(o)
 
 	for _, name := range []string{Etcd, APIServer} {
-		if err := c.StartComponent(ctx, name); err != nil {
+		if err := c.startComponent(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -122,8 +122,12 @@ func (c *ControlPlane) startTogether(ctx context.Context, names []string) error 
 func (c *ControlPlane) report(err error) { fmt.Fprintf(c.progress, "control plane: %v\n", err) }
 
 // StartComponent starts a component that was stopped, or one that Options did not ask for, with the same ports and
-// data as before, and waits until it is healthy. Starting one that runs is an error.
-func (c *ControlPlane) StartComponent(ctx context.Context, name string) error {
+// data as before, and waits until it is healthy, for minutes at the most. Starting one that runs is an error.
+func (c *ControlPlane) StartComponent(name string) error {
+	return c.startComponent(context.Background(), name)
+}
+
+func (c *ControlPlane) startComponent(ctx context.Context, name string) error {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	component, err := c.component(name)
