@@ -1,0 +1,78 @@
+package controlplane_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/reservation-operator/reservation-operator/test/controlplane"
+)
+
+// childVariable, set to a folder, makes the test binary a child that starts a control plane there and waits to be killed.
+const childVariable = "CONTROLPLANE_TEST_CHILD"
+
+// running are the processes of a folder's control plane: those with the folder in their command line.
+// A zombie has no command line any more.
+func running(t require.TestingT, dir string) (out []string) {
+	entries, err := os.ReadDir("/proc")
+	require.NoError(t, err)
+	for _, entry := range entries {
+		command, err := os.ReadFile("/proc/" + entry.Name() + "/cmdline")
+		if err == nil && strings.Contains(string(command), dir) {
+			out = append(out, entry.Name()+" "+strings.ReplaceAll(string(command), "\x00", " "))
+		}
+	}
+	return out
+}
+
+func TestStopLeavesNoProcessAndNoTemporaryFolder(t *testing.T) {
+	c, err := controlplane.Start(t.Context(), controlplane.Options{})
+	require.NoError(t, err)
+	require.Len(t, running(t, c.Dir), 2, "etcd and kube-apiserver")
+
+	require.NoError(t, c.Stop())
+	require.Empty(t, running(t, c.Dir))
+	require.NoDirExists(t, c.Dir)
+	require.NoError(t, c.Stop(), "stopping twice")
+	require.ErrorContains(t, c.StartComponent(controlplane.Etcd), "was stopped")
+}
+
+func TestProcessesEndWithAKilledTest(t *testing.T) {
+	dir := t.TempDir()
+	child := exec.Command(os.Args[0], "-test.run=^TestChild$")
+	child.Env = append(os.Environ(), childVariable+"="+dir)
+	child.Stderr = os.Stderr
+	stdout, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	defer child.Process.Kill()
+
+	var up bool
+	for lines := bufio.NewScanner(stdout); !up && lines.Scan(); {
+		up = json.Unmarshal(lines.Bytes(), &up) == nil && up
+	}
+	require.True(t, up, "the child has started its control plane")
+	require.Len(t, running(t, dir), 2)
+
+	require.NoError(t, child.Process.Kill())
+	_ = child.Wait()
+	eventually(t, func(c *assert.CollectT) { assert.Empty(c, running(c, dir)) })
+}
+
+func TestChild(t *testing.T) {
+	dir := os.Getenv(childVariable)
+	if dir == "" {
+		t.Skip("only for TestProcessesEndWithAKilledTest")
+	}
+	_, err := controlplane.Start(t.Context(), controlplane.Options{Dir: dir})
+	require.NoError(t, err)
+	fmt.Println("true")
+	select {}
+}
