@@ -8,6 +8,9 @@ const (
 	TaintKey = "reserved"
 	// AnnotationReservation names the Reservation that holds the node.
 	AnnotationReservation = Group + "/reservation"
+	// AnnotationTaintEffect is the effect of the taint that this operator put on the node; absent without one. A
+	// taint of the same key and value with another effect is somebody else's and is left alone.
+	AnnotationTaintEffect = Group + "/taint-effect"
 	// AnnotationReleasingSince is the time (RFC 3339, UTC) at which the node's release began.
 	AnnotationReleasingSince = Group + "/releasing-since"
 	// AnnotationCordoned is present only on a node that this operator cordoned; its value is the Reservation for

@@ -40,7 +40,7 @@ type ReservationSpec struct {
 	// +kubebuilder:validation:items:MaxLength=253
 	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 	// +optional
-	ReservedNodes []string `json:"reservedNodes,omitempty"`
+	ReservedNodes []string `json:"reservedNodes,omitzero"`
 
 	// Whether to taint the nodes as well as to label them. Without the taint, other pods are still refused by the
 	// API server's admission, but the scheduler does not know why and keeps trying.

@@ -1,6 +1,14 @@
 package allocate
 
 import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 )
 
@@ -17,6 +25,9 @@ type Node struct {
 	// Deleting is true once the Node object is being deleted.
 	Deleting bool
 }
+
+// locked reports whether the node bears any part of a lock.
+func (n Node) locked() bool { return n.Holder != "" || n.Tenant != "" }
 
 // Snapshot is everything that a decision rests on, gathered at one moment.
 type Snapshot struct {
@@ -38,4 +49,258 @@ type Decision struct {
 	Index Index
 	// Pending maps a Reservation's name to the nodes that it claims and does not hold, sorted by node name.
 	Pending map[string][]v1alpha1.PendingNode
+}
+
+// Decide says who gets which node. It does not change the snapshot, gives the same answer for the same snapshot in
+// any order, and deciding again from its own answer changes nothing. The rules (DESIGN.md, Laws 1, 3, 9, 10):
+//
+//  1. Who holds a node and still claims it keeps it, whoever else claims it.
+//  2. Who holds a node and no longer claims it releases it; until the tenant's pods are gone, nobody gets it.
+//     A claimant of the same tenant need not wait: the tenant's pods stay where they are.
+//  3. A drained node goes to the first claimant at once; without one it is freed, then forgotten once unlocked.
+//  4. A free node goes to the first claimant: the older Reservation, then the smaller UID, then the smaller name.
+//  5. A node that bears a lock and has no grant is taken up as its own lock says: the index was lost, or somebody
+//     labelled it by hand.
+func Decide(s Snapshot) Decision {
+	d := decider{
+		Snapshot:     s,
+		nodes:        make(map[string]Node, len(s.Nodes)),
+		reservations: make(map[string]*v1alpha1.Reservation, len(s.Reservations)),
+		claims:       map[string][]*v1alpha1.Reservation{},
+		next:         Index{Version: s.Index.Version, Grants: make(map[string]Grant, len(s.Index.Grants))},
+		pending:      map[string][]v1alpha1.PendingNode{},
+	}
+	for _, node := range s.Nodes {
+		d.nodes[node.Name] = node
+	}
+	d.gatherClaims()
+	for _, node := range d.names() {
+		if grant, ok := d.grant(node); ok {
+			d.next.Grants[node] = grant
+		}
+	}
+	d.fit()
+	d.explain()
+	return Decision{Index: d.next, Pending: d.pending}
+}
+
+type decider struct {
+	Snapshot
+	nodes        map[string]Node
+	reservations map[string]*v1alpha1.Reservation
+	// claims holds, for each node, the Reservations that may have it, in order of rule 4.
+	claims  map[string][]*v1alpha1.Reservation
+	next    Index
+	pending map[string][]v1alpha1.PendingNode
+}
+
+func (d *decider) gatherClaims() {
+	ordered := make([]*v1alpha1.Reservation, 0, len(d.Reservations))
+	for i := range d.Reservations {
+		ordered = append(ordered, &d.Reservations[i])
+	}
+	slices.SortFunc(ordered, older)
+	for _, r := range ordered {
+		d.reservations[r.Name] = r
+		if !r.DeletionTimestamp.IsZero() {
+			continue
+		}
+		selector, err := selectorOf(r)
+		if err != nil {
+			continue // reported on the Reservation; it keeps what it holds, see grant
+		}
+		if r.Spec.ReservedNodes == nil {
+			for _, node := range d.Nodes {
+				if selector.Matches(labels.Set(node.Labels)) {
+					d.claims[node.Name] = append(d.claims[node.Name], r)
+				}
+			}
+			continue
+		}
+		for _, name := range r.Spec.ReservedNodes {
+			node, exists := d.nodes[name]
+			switch {
+			case !exists:
+				d.pend(r, name, v1alpha1.PendingNotFound, "")
+				if d.Index.Grants[name].Reservation == r.Name {
+					d.claims[name] = append(d.claims[name], r) // its entry stays while its Node is away
+				}
+			case !selector.Matches(labels.Set(node.Labels)):
+				d.pend(r, name, v1alpha1.PendingSelectorMismatch, "")
+			default:
+				d.claims[name] = append(d.claims[name], r)
+			}
+		}
+	}
+}
+
+// names returns every node that has a grant, a claim or a lock, sorted.
+func (d *decider) names() []string {
+	names := map[string]bool{}
+	for name := range d.Index.Grants {
+		names[name] = true
+	}
+	for name := range d.claims {
+		names[name] = true
+	}
+	for name, node := range d.nodes {
+		if node.locked() {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// grant decides about one node. It returns false for a node that is free and stays so.
+func (d *decider) grant(name string) (Grant, bool) {
+	node, exists := d.nodes[name]
+	now, granted := d.Index.Grants[name]
+	if !granted && node.locked() {
+		now, granted = d.adopt(node), true
+	}
+	if granted {
+		switch holder := d.holder(name, now); {
+		case now.Phase == Freed && exists && node.locked():
+			return Grant{Reservation: now.Reservation, Phase: Freed}, true
+		case now.Phase == Freed:
+			// Unlocked or gone: free, and so open to the first claimant below.
+		case holder != nil:
+			return held(holder), true
+		case !exists:
+			return Grant{}, false
+		case d.takesOver(node, now):
+			return held(d.first(name)), true
+		case now.Phase == Releasing && d.Drained[name]:
+			return Grant{Reservation: now.Reservation, Phase: Freed}, true
+		default:
+			return Grant{Reservation: now.Reservation, Phase: Releasing}, true
+		}
+	}
+	first := d.first(name)
+	if first == nil || !exists || node.Deleting {
+		return Grant{}, false
+	}
+	return held(first), true
+}
+
+// adopt returns the grant that a lock without one stands for.
+func (d *decider) adopt(node Node) Grant {
+	if node.Holder == "" {
+		return Grant{Reservation: Orphan, Phase: Releasing}
+	}
+	return Grant{Reservation: node.Holder}
+}
+
+// holder returns the Reservation of a grant if it still claims the node. One whose selector cannot be read keeps what
+// it has: a mistake in a selector releases nothing.
+func (d *decider) holder(name string, g Grant) *v1alpha1.Reservation {
+	r := d.reservations[g.Reservation]
+	if r == nil || !r.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	if _, err := selectorOf(r); err != nil && g.Phase == Held {
+		return r
+	}
+	for _, claimant := range d.claims[name] {
+		if claimant.Name == g.Reservation {
+			return claimant
+		}
+	}
+	return nil
+}
+
+func (d *decider) first(name string) *v1alpha1.Reservation {
+	if len(d.claims[name]) == 0 {
+		return nil
+	}
+	return d.claims[name][0]
+}
+
+// takesOver reports whether the first claimant of a node that its holder gave up may have it now.
+func (d *decider) takesOver(node Node, now Grant) bool {
+	first := d.first(node.Name)
+	if first == nil || node.Deleting {
+		return false
+	}
+	drained := now.Phase == Releasing && d.Drained[node.Name]
+	return drained || first.Spec.Tenant == d.tenant(node.Name, now)
+}
+
+// fit takes back new grants, the last names first, until the index is no larger than it may be. What is held already
+// is never taken back.
+func (d *decider) fit() {
+	if d.MaxBytes <= 0 {
+		return
+	}
+	size := 0
+	for _, value := range d.next.Data() {
+		size += len(value)
+	}
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(d.next.Grants))) {
+		if size <= d.MaxBytes {
+			return
+		}
+		if _, had := d.Index.Grants[name]; had || d.nodes[name].locked() {
+			continue
+		}
+		size -= d.next.Grants[name].bytes(name)
+		delete(d.next.Grants, name)
+	}
+}
+
+// explain says of every claim that was not granted why not.
+func (d *decider) explain() {
+	for name, claimants := range d.claims {
+		grant, granted := d.next.Grants[name]
+		for _, r := range claimants {
+			switch {
+			case granted && grant.Reservation == r.Name && grant.Phase == Held:
+				// Held: whether its Node is away was said when the claims were gathered.
+			case granted && grant.Phase == Held:
+				d.pend(r, name, v1alpha1.PendingHeldBy, grant.Reservation)
+			case granted:
+				d.pend(r, name, v1alpha1.PendingReleasingFrom, d.tenant(name, grant))
+			case d.nodes[name].Deleting:
+				d.pend(r, name, v1alpha1.PendingNodeDeleting, "")
+			default:
+				d.pend(r, name, v1alpha1.PendingIndexFull, "")
+			}
+		}
+	}
+	for _, pending := range d.pending {
+		slices.SortFunc(pending, func(a, b v1alpha1.PendingNode) int { return strings.Compare(a.Name, b.Name) })
+	}
+}
+
+// tenant returns the tenant of a grant, as its Reservation or, where that is gone, the node's label says.
+func (d *decider) tenant(node string, g Grant) string {
+	if r := d.reservations[g.Reservation]; r != nil {
+		return r.Spec.Tenant
+	}
+	return d.nodes[node].Tenant
+}
+
+func (d *decider) pend(r *v1alpha1.Reservation, node string, reason v1alpha1.PendingReason, by string) {
+	d.pending[r.Name] = append(d.pending[r.Name], v1alpha1.PendingNode{Name: node, Reason: reason, By: by})
+}
+
+func held(r *v1alpha1.Reservation) Grant {
+	return Grant{Reservation: r.Name, Namespaces: slices.Sorted(slices.Values(r.AcceptedNamespaces()))}
+}
+
+// older orders Reservations by rule 4.
+func older(a, b *v1alpha1.Reservation) int {
+	return cmp.Or(
+		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+		strings.Compare(string(a.UID), string(b.UID)),
+		strings.Compare(a.Name, b.Name),
+	)
+}
+
+// selectorOf returns the pool of a Reservation: everything where it has names and no selector.
+func selectorOf(r *v1alpha1.Reservation) (labels.Selector, error) {
+	if r.Spec.NodeSelector == nil {
+		return labels.Everything(), nil
+	}
+	return metav1.LabelSelectorAsSelector(r.Spec.NodeSelector)
 }

@@ -59,9 +59,11 @@ type Index struct {
 
 // Equal reports whether two indexes grant the same, whatever their versions.
 func (x Index) Equal(y Index) bool {
-	return maps.EqualFunc(x.Grants, y.Grants, func(a, b Grant) bool {
-		return a.Reservation == b.Reservation && a.Phase == b.Phase && slices.Equal(a.Namespaces, b.Namespaces)
-	})
+	return maps.EqualFunc(x.Grants, y.Grants, Grant.equal)
+}
+
+func (g Grant) equal(h Grant) bool {
+	return g.Reservation == h.Reservation && g.Phase == h.Phase && slices.Equal(g.Namespaces, h.Namespaces)
 }
 
 // Data returns the index as the data of its ConfigMap. The probe's node is always in it and accepts nobody.
@@ -123,4 +125,13 @@ func Parse(data map[string]string) (Index, error) {
 		}
 	}
 	return x, nil
+}
+
+// bytes returns how much of the index's data a grant takes up.
+func (g Grant) bytes(node string) int {
+	size := 2*len(node) + len(g.Reservation) + len(g.Phase) + 5
+	for _, namespace := range g.Namespaces {
+		size += len(node) + len(namespace) + 2
+	}
+	return size
 }
