@@ -15,9 +15,6 @@ import (
 	"github.com/reservation-operator/reservation-operator/test/controlplane"
 )
 
-// childVariable, set to a folder, makes the test binary a child that starts a control plane there and waits to be killed.
-const childVariable = "CONTROLPLANE_TEST_CHILD"
-
 // running are the processes of a folder's control plane: those with the folder in their command line.
 // A zombie has no command line any more.
 func running(t require.TestingT, dir string) (out []string) {

@@ -19,6 +19,9 @@ import (
 // patience is how long a test waits for what should happen within a second on an idle machine.
 const patience = 2 * time.Minute
 
+// childVariable, set to a folder, makes the test binary a child that starts a control plane there and waits to be killed.
+const childVariable = "CONTROLPLANE_TEST_CHILD"
+
 var plane *controlplane.ControlPlane
 
 func TestMain(m *testing.M) {
