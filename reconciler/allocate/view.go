@@ -4,60 +4,93 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 )
 
-// View is the last index that this process wrote or read back, for those who act on it. The allocation worker is the
-// only one that publishes; anybody may read, from many goroutines at once.
+// View is the last index that this process wrote or read back, and why claims were not granted, for those who act on
+// it or report it. The allocation worker is the only one that publishes; anybody may read, from many goroutines at
+// once.
 type View struct {
-	mu       sync.RWMutex
-	index    Index
-	enforced bool
-	nodes    map[string][]string
-	watchers []func(changed []string)
+	mu            sync.RWMutex
+	index         Index
+	pending       map[string][]v1alpha1.PendingNode
+	enforced      bool
+	nodes         map[string][]string
+	onNode        []func(node string)
+	onReservation []func(reservation string)
 }
 
-// Watch registers a function that is called after each publication with the names of the nodes whose grant, or whose
-// enforcement, changed; sorted. It is called on the publisher's goroutine and must not block.
-func (v *View) Watch(f func(changed []string)) {
+// Watch registers functions that are called after each publication: onNode for every node whose grant or enforcement
+// changed, onReservation for every Reservation whose nodes or pending nodes did. They run on the publisher's
+// goroutine and must not block; nil is none.
+func (v *View) Watch(onNode, onReservation func(name string)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.watchers = append(v.watchers, f)
+	if onNode != nil {
+		v.onNode = append(v.onNode, onNode)
+	}
+	if onReservation != nil {
+		v.onReservation = append(v.onReservation, onReservation)
+	}
 }
 
 // Publish makes an index the one that everybody sees. Enforced says that the API server was seen to enforce it; an
 // index that is not enforced must not be acted on.
-func (v *View) Publish(index Index, enforced bool) {
+func (v *View) Publish(index Index, pending map[string][]v1alpha1.PendingNode, enforced bool) {
 	v.mu.Lock()
-	changed := v.changes(index, enforced)
-	v.index, v.enforced, v.nodes = index, enforced, map[string][]string{}
+	nodes, reservations := v.changes(index, pending, enforced)
+	v.index, v.pending, v.enforced, v.nodes = index, pending, enforced, map[string][]string{}
 	for _, node := range slices.Sorted(maps.Keys(index.Grants)) {
 		holder := index.Grants[node].Reservation
 		v.nodes[holder] = append(v.nodes[holder], node)
 	}
-	watchers := slices.Clone(v.watchers)
+	onNode, onReservation := v.onNode, v.onReservation
 	v.mu.Unlock()
-	if len(changed) == 0 {
-		return
+	for _, f := range onNode {
+		for node := range nodes {
+			f(node)
+		}
 	}
-	for _, f := range watchers {
-		f(changed)
+	for _, f := range onReservation {
+		for reservation := range reservations {
+			f(reservation)
+		}
 	}
 }
 
-func (v *View) changes(index Index, enforced bool) []string {
-	changed := map[string]bool{}
+func (v *View) changes(index Index, pending map[string][]v1alpha1.PendingNode, enforced bool) (nodes, reservations map[string]bool) {
+	nodes, reservations = map[string]bool{}, map[string]bool{}
 	for node, grant := range index.Grants {
 		before, had := v.index.Grants[node]
 		if !had || !before.equal(grant) || enforced != v.enforced {
-			changed[node] = true
+			nodes[node], reservations[grant.Reservation] = true, true
+		}
+		if had && before.Reservation != grant.Reservation {
+			reservations[before.Reservation] = true
 		}
 	}
-	for node := range v.index.Grants {
+	for node, before := range v.index.Grants {
 		if _, has := index.Grants[node]; !has {
-			changed[node] = true
+			nodes[node], reservations[before.Reservation] = true, true
 		}
 	}
-	return slices.Sorted(maps.Keys(changed))
+	for _, side := range []map[string][]v1alpha1.PendingNode{pending, v.pending} {
+		for reservation := range side {
+			if !slices.Equal(pending[reservation], v.pending[reservation]) {
+				reservations[reservation] = true
+			}
+		}
+	}
+	return nodes, reservations
+}
+
+// Pending returns the nodes that a Reservation claims and does not hold, sorted by name. The caller must not change
+// the slice.
+func (v *View) Pending(reservation string) []v1alpha1.PendingNode {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.pending[reservation]
 }
 
 // Grant returns a node's grant, whether it has one, the version of the index that says so, and whether the API

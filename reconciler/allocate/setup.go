@@ -1,0 +1,89 @@
+package allocate
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+)
+
+// SetupWithManager registers the worker: it decides again when a Reservation's spec, a Node's labels or lock, the
+// index or the set of drained nodes changed, gathering the changes of a tenth of a second.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	drained := make(chan event.GenericEvent, 1)
+	r.Ledger.Watch(func(node string) {
+		if r.Ledger.Get(node).Drained {
+			offer(drained, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}})
+		}
+	})
+	all := batched(batch, func(client.Object) []string { return []string{"all-nodes"} })
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("allocate").
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		Watches(&v1alpha1.Reservation{}, all, builder.WithPredicates(claimChanged)).
+		Watches(&corev1.Node{}, all, builder.WithPredicates(nodeChanged)).
+		Watches(&corev1.ConfigMap{}, all, builder.WithPredicates(r.isIndex())).
+		WatchesRawSource(source.Channel(drained, all)).
+		Complete(r)
+}
+
+// claimChanged passes what can change a Reservation's claims: its spec and its deletion.
+var claimChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+		e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+}}
+
+// nodeChanged passes what allocation reads of a Node; heartbeats are not among it.
+var nodeChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := NodeOf(e.ObjectOld.(*corev1.Node)), NodeOf(e.ObjectNew.(*corev1.Node))
+	return before.Holder != after.Holder || before.Deleting != after.Deleting ||
+		e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || !maps.Equal(before.Labels, after.Labels)
+}}
+
+func (r *Reconciler) isIndex() predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(o client.Object) bool {
+		return o.GetName() == v1alpha1.IndexName && o.GetNamespace() == r.Namespace
+	})
+}
+
+// offer puts an event into a channel of one place, unless one is waiting there already and stands for this one too.
+func offer(c chan event.GenericEvent, o client.Object) {
+	select {
+	case c <- event.GenericEvent{Object: o}:
+	default:
+	}
+}
+
+// batched returns a handler that enqueues the keys of the old and the new object after a delay, so that all changes
+// within it are answered once.
+func batched(delay time.Duration, keys func(client.Object) []string) handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	add := func(q queue, objects ...client.Object) {
+		for _, o := range objects {
+			for _, key := range keys(o) {
+				q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: key}}, delay)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc:  func(_ context.Context, e event.CreateEvent, q queue) { add(q, e.Object) },
+		UpdateFunc:  func(_ context.Context, e event.UpdateEvent, q queue) { add(q, e.ObjectOld, e.ObjectNew) },
+		DeleteFunc:  func(_ context.Context, e event.DeleteEvent, q queue) { add(q, e.Object) },
+		GenericFunc: func(_ context.Context, e event.GenericEvent, q queue) { add(q, e.Object) },
+	}
+}

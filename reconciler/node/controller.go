@@ -1,0 +1,244 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
+	"github.com/reservation-operator/reservation-operator/reconciler/lock"
+	"github.com/reservation-operator/reservation-operator/reconciler/report"
+)
+
+const (
+	// retryForbidden is the pause after a write that the API server forbade: a person must change a role first.
+	retryForbidden = 15 * time.Second
+	// retryBlocked is the pause before evictions that a disruption budget refused are tried again.
+	retryBlocked = 5 * time.Second
+	// recheckForeign is how often the foreign pods of a locked node are counted again while there are any.
+	recheckForeign = 30 * time.Second
+)
+
+// Reconciler does the next step of one node at a time; different nodes go side by side.
+type Reconciler struct {
+	// Client reads Nodes and Reservations from a cache and writes Nodes and evictions.
+	Client client.Client
+	// Live reads pods past every cache.
+	Live client.Reader
+	// Pods watches the pods of the nodes that wait for them.
+	Pods PodWatcher
+	// View says what is granted, and Ledger is told what was seen.
+	View   *allocate.View
+	Ledger *report.Ledger
+	// Events takes the few events that a release is worth.
+	Events events.EventRecorder
+	// Clock tells the time.
+	Clock clock.PassiveClock
+	// Concurrency is how many nodes are worked on at once; 0 means 16.
+	Concurrency int
+}
+
+// PodWatcher watches the pods of single nodes. Watch begins, and is harmless when it has begun; whenever a pod of the
+// node changes, the node is reconciled. Forget ends it. Both return at once.
+type PodWatcher interface {
+	Watch(node string)
+	Forget(node string)
+}
+
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconcile reads the node, decides its next step and does it.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	node := &corev1.Node{}
+	if err := r.Client.Get(ctx, req.NamespacedName, node); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Pods.Forget(req.Name)
+			r.Ledger.Set(req.Name, report.NodeReport{})
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	s, version, err := r.gather(ctx, node)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	step := Next(s)
+	if step.Action == List {
+		if s, err = r.list(ctx, s); err != nil {
+			return ctrl.Result{}, err
+		}
+		step = Next(s)
+	}
+	return r.do(ctx, s, step, version)
+}
+
+// gather reads everything but the pods. The version is that of the index that grants the node.
+func (r *Reconciler) gather(ctx context.Context, node *corev1.Node) (Snapshot, int64, error) {
+	s := Snapshot{Node: node, Now: r.Clock.Now()}
+	var version int64
+	s.Grant, s.Granted, version, s.Enforced = r.View.Grant(node.Name)
+	if !s.Granted || s.Grant.Reservation == allocate.Orphan {
+		return s, version, nil
+	}
+	reservation := &v1alpha1.Reservation{}
+	switch err := r.Client.Get(ctx, types.NamespacedName{Name: s.Grant.Reservation}, reservation); {
+	case err == nil:
+		s.Reservation = reservation
+	case !apierrors.IsNotFound(err):
+		return s, version, fmt.Errorf("reading reservation %s: %w", s.Grant.Reservation, err)
+	}
+	return s, version, nil
+}
+
+// list reads the node's pods past the cache and keeps those that hold its tenant's lock in place.
+func (r *Reconciler) list(ctx context.Context, s Snapshot) (Snapshot, error) {
+	pods, err := r.podsOn(ctx, s.Node.Name)
+	if err != nil {
+		return s, err
+	}
+	tenant, namespaces := tenantOf(s.Node, s.Reservation), []string{}
+	if s.Reservation != nil && s.Reservation.Spec.Tenant == tenant {
+		namespaces = s.Reservation.AcceptedNamespaces()
+	} else if namespaces, err = r.namespacesOf(ctx, tenant); err != nil {
+		return s, err
+	}
+	s.Listed = true
+	s.Pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool { return !Occupies(&p, tenant, namespaces) })
+	slices.SortFunc(s.Pods, func(a, b corev1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return s, nil
+}
+
+func (r *Reconciler) podsOn(ctx context.Context, node string) ([]corev1.Pod, error) {
+	var pods corev1.PodList
+	selector := client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("spec.nodeName", node)}
+	if err := r.Live.List(ctx, &pods, selector); err != nil {
+		return nil, fmt.Errorf("listing the pods of node %s: %w", node, err)
+	}
+	return pods.Items, nil
+}
+
+// namespacesOf returns the namespaces of a tenant whose Reservation no longer has the node or is gone: those of its
+// other Reservations, and the one named like it.
+func (r *Reconciler) namespacesOf(ctx context.Context, tenant string) ([]string, error) {
+	var all v1alpha1.ReservationList
+	if err := r.Client.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("listing reservations: %w", err)
+	}
+	namespaces := []string{tenant}
+	for i := range all.Items {
+		if all.Items[i].Spec.Tenant == tenant {
+			namespaces = append(namespaces, all.Items[i].AcceptedNamespaces()...)
+		}
+	}
+	return namespaces, nil
+}
+
+// do carries out one step and reports it.
+func (r *Reconciler) do(ctx context.Context, s Snapshot, step Step, version int64) (ctrl.Result, error) {
+	name := s.Node.Name
+	said := report.NodeReport{
+		PodsLeft: int32(len(s.Pods)), WaitingFor: step.Message, Reason: step.Reason, Message: step.Message,
+	}
+	if step.Reason == "" {
+		said.Message = ""
+	} else {
+		said.WaitingFor = ""
+	}
+	if step.Action == Wait || step.Action == Evict {
+		r.Pods.Watch(name)
+	} else {
+		r.Pods.Forget(name)
+	}
+	switch step.Action {
+	case Patch:
+		return r.patch(ctx, s, step)
+	case Evict:
+		return r.evict(ctx, step, said)
+	case Drained:
+		said.Drained, said.IndexVersion = true, version
+	case Rest:
+		if s.Granted && s.Grant.Phase == allocate.Held && step.Reason == "" {
+			return r.lookForForeigners(ctx, s)
+		}
+	}
+	r.Ledger.Set(name, said)
+	return ctrl.Result{}, nil
+}
+
+// patch writes the one change of a step. A conflict means that the cache was behind: the Node's next event brings it
+// back, and the short pause is for the case that this event is already here.
+func (r *Reconciler) patch(ctx context.Context, s Snapshot, step Step) (ctrl.Result, error) {
+	change := client.MergeFromWithOptions(s.Node, client.MergeFromWithOptimisticLock{})
+	err := r.Client.Patch(ctx, step.Node, change, client.FieldOwner(v1alpha1.FieldManager))
+	switch {
+	case err == nil:
+		r.Ledger.Set(s.Node.Name, report.NodeReport{PodsLeft: int32(len(s.Pods)), WaitingFor: step.Message})
+		r.announce(s, step)
+		return ctrl.Result{}, nil
+	case apierrors.IsConflict(err):
+		return ctrl.Result{RequeueAfter: 20 * time.Millisecond}, nil
+	case apierrors.IsNotFound(err):
+		return ctrl.Result{}, nil
+	case apierrors.IsForbidden(err):
+		r.Ledger.Set(s.Node.Name, report.NodeReport{
+			Reason: v1alpha1.ReasonNodePatchForbidden, Message: report.NodePatchForbidden(s.Node.Name, err),
+		})
+		return ctrl.Result{RequeueAfter: retryForbidden}, nil
+	default:
+		r.Ledger.Set(s.Node.Name, report.NodeReport{
+			Reason: v1alpha1.ReasonNodePatchFailed, Message: fmt.Sprintf("node %s: %s", s.Node.Name, err),
+		})
+		return ctrl.Result{}, fmt.Errorf("patching node %s: %w", s.Node.Name, err)
+	}
+}
+
+func (r *Reconciler) announce(s Snapshot, step Step) {
+	if step.Event == "" {
+		return
+	}
+	for _, e := range report.NodeEvents(step.Event, s.Node, s.Reservation) {
+		e.Emit(r.Events)
+	}
+}
+
+// lookForForeigners counts the pods of others on a node that is locked as it should be. It is asked once per lock,
+// and again while there are any: the fence lets no new ones in.
+func (r *Reconciler) lookForForeigners(ctx context.Context, s Snapshot) (ctrl.Result, error) {
+	if s.Reservation == nil || !lock.Holds(s.Node, s.Reservation) {
+		r.Ledger.Set(s.Node.Name, report.NodeReport{})
+		return ctrl.Result{}, nil
+	}
+	pods, err := r.podsOn(ctx, s.Node.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	foreign := []string{}
+	for i := range pods {
+		if Foreign(&pods[i], s.Reservation.AcceptedNamespaces()) {
+			foreign = append(foreign, pods[i].Namespace+"/"+pods[i].Name)
+		}
+	}
+	if len(foreign) == 0 {
+		r.Ledger.Set(s.Node.Name, report.NodeReport{})
+		return ctrl.Result{}, nil
+	}
+	slices.Sort(foreign)
+	r.Ledger.Set(s.Node.Name, report.NodeReport{ForeignPods: foreign})
+	return ctrl.Result{RequeueAfter: recheckForeign}, nil
+}

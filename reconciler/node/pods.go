@@ -1,0 +1,66 @@
+package node
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+)
+
+// Occupies reports whether a pod keeps a tenant's node from being released (DESIGN.md, Release): it is active, it is
+// not a DaemonSet's or the node's own, and it is in one of the Reservation's namespaces or its own spec demands or
+// tolerates exactly this tenant. A pod that is being deleted occupies until it is gone.
+func Occupies(pod *corev1.Pod, tenant string, namespaces []string) bool {
+	if !active(pod) || system(pod) {
+		return false
+	}
+	return slices.Contains(namespaces, pod.Namespace) || demands(&pod.Spec, tenant) || tolerates(&pod.Spec, tenant)
+}
+
+// Foreign reports whether a pod on a tenant's locked node is somebody else's: active, not the node's own or a
+// DaemonSet's, and outside the namespaces that the Reservation accepts.
+func Foreign(pod *corev1.Pod, namespaces []string) bool {
+	return active(pod) && !system(pod) && !slices.Contains(namespaces, pod.Namespace)
+}
+
+func active(pod *corev1.Pod) bool {
+	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// system reports whether the pod comes with its node: a DaemonSet's or a static one.
+func system(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	if owner != nil && owner.Kind == "DaemonSet" && owner.APIVersion == "apps/v1" {
+		return true
+	}
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return mirror && owner != nil && owner.Kind == "Node" && owner.APIVersion == "v1"
+}
+
+// demands reports whether the pod can only run on the tenant's nodes.
+func demands(spec *corev1.PodSpec, tenant string) bool {
+	if spec.NodeSelector[v1alpha1.LabelTenant] == tenant {
+		return true
+	}
+	if spec.Affinity == nil || spec.Affinity.NodeAffinity == nil {
+		return false
+	}
+	required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil {
+		return false
+	}
+	return slices.ContainsFunc(required.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
+		return slices.ContainsFunc(term.MatchExpressions, func(e corev1.NodeSelectorRequirement) bool {
+			return e.Key == v1alpha1.LabelTenant && e.Operator == corev1.NodeSelectorOpIn && slices.Contains(e.Values, tenant)
+		})
+	})
+}
+
+func tolerates(spec *corev1.PodSpec, tenant string) bool {
+	return slices.ContainsFunc(spec.Tolerations, func(t corev1.Toleration) bool {
+		equal := t.Operator == corev1.TolerationOpEqual || t.Operator == ""
+		return t.Key == v1alpha1.TaintKey && equal && t.Value == tenant
+	})
+}

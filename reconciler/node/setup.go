@@ -1,0 +1,63 @@
+package node
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+)
+
+// SetupWithManager registers the reconciler with a queue of nodes. A node is looked at when its grant changed, when
+// anything that a lock is made of changed on it, when its Reservation's spec changed, and when a pod that it waits
+// for did. Heartbeats wake nobody.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, pods *Watcher) error {
+	granted := make(chan event.GenericEvent, 1024)
+	r.View.Watch(func(node string) {
+		granted <- event.GenericEvent{Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}}
+	}, nil)
+	concurrency := r.Concurrency
+	if concurrency == 0 {
+		concurrency = 16
+	}
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("node").
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
+		For(&corev1.Node{}, builder.WithPredicates(lockChanged)).
+		Watches(&v1alpha1.Reservation{}, handler.EnqueueRequestsFromMapFunc(r.nodesOf),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Channel(granted, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(pods.events, &handler.EnqueueRequestForObject{})).
+		Complete(r)
+}
+
+// lockChanged passes what a lock is made of, and nodes that come and go.
+var lockChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
+	return before.UID != after.UID || before.Spec.Unschedulable != after.Spec.Unschedulable ||
+		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+		!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
+		!slices.EqualFunc(before.Spec.Taints, after.Spec.Taints, func(a, b corev1.Taint) bool { return a.ToString() == b.ToString() })
+}}
+
+func (r *Reconciler) nodesOf(_ context.Context, reservation client.Object) []reconcile.Request {
+	nodes := r.View.Nodes(reservation.GetName())
+	requests := make([]reconcile.Request, 0, len(nodes))
+	for _, node := range nodes {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: node}})
+	}
+	return requests
+}
