@@ -1,10 +1,17 @@
 package fetch
 
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
 // Reason is why nothing was fetched: one CamelCase word of a closed list, fit
 // for a condition's reason.
 type Reason string
 
-// The reasons. Reasons says which of them there are.
+// The closed list. [Reasons] returns all of it.
 const (
 	// InvalidURL: the address cannot be used as written.
 	InvalidURL Reason = "InvalidURL"
@@ -24,7 +31,7 @@ const (
 	BranchNotFound Reason = "BranchNotFound"
 	// HostKeyMismatch: the ssh server's key is not the one in known_hosts.
 	HostKeyMismatch Reason = "HostKeyMismatch"
-	// UnknownHost: known_hosts has no entry for the ssh server.
+	// UnknownHost: known_hosts is missing, or has no entry for the ssh server.
 	UnknownHost Reason = "UnknownHost"
 	// UnsupportedObjectFormat: a SHA-256 repository.
 	UnsupportedObjectFormat Reason = "UnsupportedObjectFormat"
@@ -34,16 +41,40 @@ const (
 	FetchFailed Reason = "FetchFailed"
 )
 
+// stalled are the reasons that no retry cures.
+var stalled = map[Reason]bool{
+	InvalidURL:              true,
+	InvalidCredentials:      true,
+	AuthenticationFailed:    true,
+	RepositoryUnreachable:   false,
+	RepositoryNotFound:      true,
+	RepositoryEmpty:         true,
+	BranchNotFound:          true,
+	HostKeyMismatch:         true,
+	UnknownHost:             true,
+	UnsupportedObjectFormat: true,
+	CommitTooLarge:          true,
+	FetchFailed:             false,
+}
+
+// Reasons returns the closed list, in no particular order, in a new slice.
+func Reasons() []Reason {
+	reasons := make([]Reason, 0, len(stalled))
+	for r := range stalled {
+		reasons = append(reasons, r)
+	}
+	return reasons
+}
+
 // Error is what every function of this package returns on failure.
 type Error struct {
 	// Reason is the condition's reason.
 	Reason Reason
-	// Message says what is wrong, where, and what to do. One line, bounded,
-	// without credentials.
+	// Message says what is wrong, where, and what to do. One line, at most
+	// 1,024 bytes, without credentials.
 	Message string
-	// Err is the cause, if it has an identity that a caller may ask for
-	// (context.Canceled, context.DeadlineExceeded), else its scrubbed text, or
-	// nil.
+	// Err is the cause when it has an identity that a caller may ask for
+	// (context.Canceled, context.DeadlineExceeded), else nil.
 	Err error
 	// Stalled says that a person must act: trying again soon does not help. The
 	// cure may be on the remote (a push, a renamed branch), so the caller looks
@@ -56,3 +87,45 @@ func (e *Error) Error() string { return e.Message }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+func fail(reason Reason, format string, args ...any) *Error {
+	return &Error{Reason: reason, Message: fmt.Sprintf(format, args...), Stalled: stalled[reason]}
+}
+
+const maxMessage = 1024
+
+// finish turns any error of the inside into the one *Error of the outside:
+// given a reason, without what the Secret holds, on one line, bounded. A done
+// context wins over what it made fail.
+func finish(ctx context.Context, err error, where string, secrets []string) error {
+	if err == nil {
+		return nil
+	}
+	var e *Error
+	switch ctxErr := ctx.Err(); {
+	case errors.Is(ctxErr, context.DeadlineExceeded):
+		e = fail(RepositoryUnreachable, "%s did not answer in time: check that it can be reached from the cluster, or raise the timeout", where)
+		e.Err = ctxErr
+	case ctxErr != nil:
+		e = fail(FetchFailed, "fetching from %s was cancelled", where)
+		e.Err = ctxErr
+	case !errors.As(err, &e):
+		e = fail(FetchFailed, "fetching from %s: %v", where, err)
+	}
+	clean := *e
+	clean.Message = bounded(oneLine(scrub(e.Message, secrets)), maxMessage)
+	return &clean
+}
+
+func oneLine(s string) string {
+	return strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
+}
+
+// bounded cuts s to at most n bytes, at a rune.
+func bounded(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	const more = "…"
+	return strings.ToValidUTF8(s[:n-len(more)], "") + more
+}
