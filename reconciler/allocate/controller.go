@@ -86,10 +86,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, err
 	}
 	decision := Decide(snapshot)
-	if index, err = r.write(ctx, stored, index, decision.Index); err != nil {
+	if decision.Index, err = r.write(ctx, stored, index, decision.Index); err != nil {
 		return ctrl.Result{}, err
 	}
-	return r.prove(ctx, index, decision.Pending), nil
+	return r.prove(ctx, decision), nil
 }
 
 // load returns the index ConfigMap as the API server has it, made if it was missing.
@@ -173,18 +173,18 @@ func (r *Reconciler) write(ctx context.Context, stored *corev1.ConfigMap, before
 
 // prove asks the fence whether it enforces the index and publishes the answer. It looks again soon after a no, and
 // once in a while after a yes.
-func (r *Reconciler) prove(ctx context.Context, index Index, pending map[string][]v1alpha1.PendingNode) ctrl.Result {
+func (r *Reconciler) prove(ctx context.Context, decision Decision) ctrl.Result {
 	enforced, version := r.View.Enforced()
-	if !enforced || version != index.Version || r.Clock.Since(r.provenAt) >= proofInterval {
+	if !enforced || version != decision.Index.Version || r.Clock.Since(r.provenAt) >= proofInterval {
 		ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 		defer cancel()
-		if err := r.Fence.Await(ctx, index.Version); err != nil {
+		if err := r.Fence.Await(ctx, decision.Index.Version); err != nil {
 			logf.FromContext(ctx).Error(err, "the fence is not proven; no node is locked or released until it is")
-			r.View.Publish(index, pending, false)
+			r.View.Publish(decision, false)
 			return ctrl.Result{RequeueAfter: proofRetry}
 		}
 		r.provenAt = r.Clock.Now()
 	}
-	r.View.Publish(index, pending, true)
+	r.View.Publish(decision, true)
 	return ctrl.Result{RequeueAfter: proofInterval}
 }

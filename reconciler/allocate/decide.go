@@ -49,6 +49,8 @@ type Decision struct {
 	Index Index
 	// Pending maps a Reservation's name to the nodes that it claims and does not hold, sorted by node name.
 	Pending map[string][]v1alpha1.PendingNode
+	// Generations maps each Reservation's name to the generation of the spec that was read.
+	Generations map[string]int64
 }
 
 // Decide says who gets which node. It does not change the snapshot, gives the same answer for the same snapshot in
@@ -69,6 +71,7 @@ func Decide(s Snapshot) Decision {
 		claims:       map[string][]*v1alpha1.Reservation{},
 		next:         Index{Version: s.Index.Version, Grants: make(map[string]Grant, len(s.Index.Grants))},
 		pending:      map[string][]v1alpha1.PendingNode{},
+		generations:  make(map[string]int64, len(s.Reservations)),
 	}
 	for _, node := range s.Nodes {
 		d.nodes[node.Name] = node
@@ -81,7 +84,7 @@ func Decide(s Snapshot) Decision {
 	}
 	d.fit()
 	d.explain()
-	return Decision{Index: d.next, Pending: d.pending}
+	return Decision{Index: d.next, Pending: d.pending, Generations: d.generations}
 }
 
 type decider struct {
@@ -89,9 +92,10 @@ type decider struct {
 	nodes        map[string]Node
 	reservations map[string]*v1alpha1.Reservation
 	// claims holds, for each node, the Reservations that may have it, in order of rule 4.
-	claims  map[string][]*v1alpha1.Reservation
-	next    Index
-	pending map[string][]v1alpha1.PendingNode
+	claims      map[string][]*v1alpha1.Reservation
+	next        Index
+	pending     map[string][]v1alpha1.PendingNode
+	generations map[string]int64
 }
 
 func (d *decider) gatherClaims() {
@@ -101,7 +105,7 @@ func (d *decider) gatherClaims() {
 	}
 	slices.SortFunc(ordered, older)
 	for _, r := range ordered {
-		d.reservations[r.Name] = r
+		d.reservations[r.Name], d.generations[r.Name] = r, r.Generation
 		if !r.DeletionTimestamp.IsZero() {
 			continue
 		}

@@ -15,6 +15,7 @@ type View struct {
 	mu            sync.RWMutex
 	index         Index
 	pending       map[string][]v1alpha1.PendingNode
+	generations   map[string]int64
 	enforced      bool
 	nodes         map[string][]string
 	onNode        []func(node string)
@@ -35,12 +36,14 @@ func (v *View) Watch(onNode, onReservation func(name string)) {
 	}
 }
 
-// Publish makes an index the one that everybody sees. Enforced says that the API server was seen to enforce it; an
-// index that is not enforced must not be acted on.
-func (v *View) Publish(index Index, pending map[string][]v1alpha1.PendingNode, enforced bool) {
+// Publish makes a decision the one that everybody sees. Enforced says that the API server was seen to enforce its
+// index; an index that is not enforced must not be acted on.
+func (v *View) Publish(decision Decision, enforced bool) {
+	index := decision.Index
 	v.mu.Lock()
-	nodes, reservations := v.changes(index, pending, enforced)
-	v.index, v.pending, v.enforced, v.nodes = index, pending, enforced, map[string][]string{}
+	nodes, reservations := v.changes(decision, enforced)
+	v.index, v.enforced, v.nodes = index, enforced, map[string][]string{}
+	v.pending, v.generations = decision.Pending, decision.Generations
 	for _, node := range slices.Sorted(maps.Keys(index.Grants)) {
 		holder := index.Grants[node].Reservation
 		v.nodes[holder] = append(v.nodes[holder], node)
@@ -59,9 +62,10 @@ func (v *View) Publish(index Index, pending map[string][]v1alpha1.PendingNode, e
 	}
 }
 
-func (v *View) changes(index Index, pending map[string][]v1alpha1.PendingNode, enforced bool) (nodes, reservations map[string]bool) {
+// changes returns the nodes and the Reservations that the decision says something new of.
+func (v *View) changes(d Decision, enforced bool) (nodes, reservations map[string]bool) {
 	nodes, reservations = map[string]bool{}, map[string]bool{}
-	for node, grant := range index.Grants {
+	for node, grant := range d.Index.Grants {
 		before, had := v.index.Grants[node]
 		if !had || !before.equal(grant) || enforced != v.enforced {
 			nodes[node], reservations[grant.Reservation] = true, true
@@ -71,26 +75,25 @@ func (v *View) changes(index Index, pending map[string][]v1alpha1.PendingNode, e
 		}
 	}
 	for node, before := range v.index.Grants {
-		if _, has := index.Grants[node]; !has {
+		if _, has := d.Index.Grants[node]; !has {
 			nodes[node], reservations[before.Reservation] = true, true
 		}
 	}
-	for _, side := range []map[string][]v1alpha1.PendingNode{pending, v.pending} {
-		for reservation := range side {
-			if !slices.Equal(pending[reservation], v.pending[reservation]) {
-				reservations[reservation] = true
-			}
+	for name, generation := range d.Generations {
+		if v.generations[name] != generation || !slices.Equal(d.Pending[name], v.pending[name]) || enforced != v.enforced {
+			reservations[name] = true
 		}
 	}
 	return nodes, reservations
 }
 
-// Pending returns the nodes that a Reservation claims and does not hold, sorted by name. The caller must not change
-// the slice.
-func (v *View) Pending(reservation string) []v1alpha1.PendingNode {
+// Reservation returns what was decided about a Reservation: the generation of its spec that the decision read (0 if
+// none did yet), the nodes granted to it in any phase, and those that it claims and does not hold; both sorted. The
+// caller must not change the slices.
+func (v *View) Reservation(name string) (generation int64, granted []string, pending []v1alpha1.PendingNode) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return v.pending[reservation]
+	return v.generations[name], v.nodes[name], v.pending[name]
 }
 
 // Grant returns a node's grant, whether it has one, the version of the index that says so, and whether the API

@@ -2,8 +2,6 @@ package node
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+	"github.com/reservation-operator/reservation-operator/reconciler/lock"
 )
 
 // SetupWithManager registers the reconciler with a queue of nodes. A node is looked at when its grant changed, when
@@ -47,10 +46,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, pods *Watcher) error {
 // lockChanged passes what a lock is made of, and nodes that come and go.
 var lockChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
-	return before.UID != after.UID || before.Spec.Unschedulable != after.Spec.Unschedulable ||
-		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
-		!maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
-		!slices.EqualFunc(before.Spec.Taints, after.Spec.Taints, func(a, b corev1.Taint) bool { return a.ToString() == b.ToString() })
+	return before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || !lock.Same(before, after)
 }}
 
 func (r *Reconciler) nodesOf(_ context.Context, reservation client.Object) []reconcile.Request {

@@ -67,7 +67,9 @@ func (w *Watcher) Forget(node string) {
 func (w *Watcher) begin(node string) {
 	ctx, end := context.WithCancel(w.ctx)
 	w.watches[node] = end
-	onlyNode := func(o *metav1.ListOptions) { o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String() }
+	onlyNode := func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
+	}
 	look := func() {
 		select {
 		case w.events <- event.GenericEvent{Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}}:

@@ -1,0 +1,198 @@
+package allocate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fluxcd/pkg/runtime/conditions"
+	"github.com/fluxcd/pkg/runtime/patch"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+	"github.com/reservation-operator/reservation-operator/reconciler/lock"
+	"github.com/reservation-operator/reservation-operator/reconciler/report"
+)
+
+// StatusReconciler writes the status of each Reservation, and keeps a deleted one until its nodes are free. It
+// decides nothing about nodes.
+type StatusReconciler struct {
+	// Client reads Reservations and Nodes from a cache and writes Reservations.
+	Client client.Client
+	// View says what was decided, Ledger what was seen at the nodes.
+	View   *View
+	Ledger *report.Ledger
+}
+
+// +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservations,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservations/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservations/finalizers,verbs=update
+
+// Reconcile writes one Reservation's status, if it changed.
+func (r *StatusReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	reservation := &v1alpha1.Reservation{}
+	if err := r.Client.Get(ctx, req.NamespacedName, reservation); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if done, err := r.finalize(ctx, reservation); done || err != nil {
+		return ctrl.Result{}, err
+	}
+	facts, decided, err := r.gather(ctx, reservation)
+	if err != nil || !decided {
+		return ctrl.Result{}, err
+	}
+	patcher := patch.NewSerialPatcher(reservation, r.Client)
+	status, outcome := Describe(facts)
+	status.Conditions = reservation.Status.Conditions
+	reservation.Status = status
+	outcome.Mark(reservation)
+	markFence(reservation, facts.Enforced)
+	markExclusive(reservation, facts.Nodes)
+	if err := patcher.Patch(ctx, reservation, patch.WithFieldOwner(v1alpha1.FieldManager)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("writing the status of reservation %s: %w", reservation.Name, client.IgnoreNotFound(err))
+	}
+	return ctrl.Result{}, nil
+}
+
+// finalize puts the finalizer on a live Reservation and takes it off a deleted one that has no node any more. It
+// reports true if that was all there was to do.
+func (r *StatusReconciler) finalize(ctx context.Context, reservation *v1alpha1.Reservation) (bool, error) {
+	before := reservation.DeepCopy()
+	if reservation.DeletionTimestamp.IsZero() {
+		if !controllerutil.AddFinalizer(reservation, v1alpha1.FinalizerRelease) {
+			return false, nil
+		}
+		return false, r.patchMeta(ctx, before, reservation)
+	}
+	generation, granted, _ := r.View.Reservation(reservation.Name)
+	// The generation grows when a deletion is asked for, so this decision knew of it.
+	if generation != reservation.Generation || len(granted) > 0 {
+		return false, nil
+	}
+	if !controllerutil.RemoveFinalizer(reservation, v1alpha1.FinalizerRelease) {
+		return true, nil
+	}
+	return true, client.IgnoreNotFound(r.patchMeta(ctx, before, reservation))
+}
+
+func (r *StatusReconciler) patchMeta(ctx context.Context, before, after *v1alpha1.Reservation) error {
+	change := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	return r.Client.Patch(ctx, after, change, client.FieldOwner(v1alpha1.FieldManager))
+}
+
+// gather returns the facts, and false while no decision has read this generation of the spec: its publication brings
+// the Reservation back.
+func (r *StatusReconciler) gather(ctx context.Context, reservation *v1alpha1.Reservation) (ReservationFacts, bool, error) {
+	generation, granted, pending := r.View.Reservation(reservation.Name)
+	if generation != reservation.Generation {
+		return ReservationFacts{}, false, nil
+	}
+	facts := ReservationFacts{Reservation: reservation, Pending: pending, Nodes: make([]NodeFacts, 0, len(granted))}
+	facts.Enforced, _ = r.View.Enforced()
+	for _, name := range granted {
+		grant, _, _, _ := r.View.Grant(name)
+		n := NodeFacts{Name: name, Phase: grant.Phase, Report: r.Ledger.Get(name)}
+		node := &corev1.Node{}
+		switch err := r.Client.Get(ctx, types.NamespacedName{Name: name}, node); {
+		case err == nil:
+			n.Exists = true
+			n.Locked = node.Labels[v1alpha1.LabelTenant] == reservation.Spec.Tenant &&
+				node.Annotations[v1alpha1.AnnotationReservation] == reservation.Name
+			n.InOrder = grant.Phase == Held && lock.Holds(node, reservation)
+			if since, ok := lock.Since(node); ok {
+				n.Since = &since
+			}
+		case !apierrors.IsNotFound(err):
+			return ReservationFacts{}, false, fmt.Errorf("reading node %s: %w", name, err)
+		}
+		facts.Nodes = append(facts.Nodes, n)
+	}
+	return facts, true, nil
+}
+
+func markFence(r *v1alpha1.Reservation, enforced bool) {
+	c := metav1.Condition{
+		Type: v1alpha1.ConditionFenceIntact, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonFenceProven,
+		Message: "the API server was seen to refuse foreign pods on reserved nodes", ObservedGeneration: r.Generation,
+	}
+	if !enforced {
+		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonFenceNotProven
+		c.Message = "the API server was not seen to refuse foreign pods on reserved nodes; look at: kubectl get validatingadmissionpolicies"
+	}
+	conditions.Set(r, &c)
+}
+
+func markExclusive(r *v1alpha1.Reservation, nodes []NodeFacts) {
+	var foreign []string
+	for _, n := range nodes {
+		for _, pod := range n.Report.ForeignPods {
+			foreign = append(foreign, pod+" on "+n.Name)
+		}
+	}
+	c := metav1.Condition{
+		Type: v1alpha1.ConditionExclusive, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonExclusive,
+		Message: "no foreign pod runs on the nodes", ObservedGeneration: r.Generation,
+	}
+	if len(foreign) > 0 {
+		slices.Sort(foreign)
+		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonForeignPods
+		c.Message = "these pods ran there before the nodes were locked and are left alone: " +
+			strings.Join(foreign[:min(len(foreign), 10)], ", ") + more(len(foreign)-10)
+	}
+	conditions.Set(r, &c)
+}
+
+// SetupWithManager registers the reconciler: a Reservation's status is written again when its spec, the decision
+// about it, or one of its nodes changed, gathering the changes of a fifth of a second.
+func (r *StatusReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	decided := make(chan event.GenericEvent, 1024)
+	r.View.Watch(nil, func(reservation string) {
+		decided <- event.GenericEvent{Object: &v1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Name: reservation}}}
+	})
+	reported := make(chan event.GenericEvent, 1024)
+	r.Ledger.Watch(func(node string) {
+		if grant, granted, _, _ := r.View.Grant(node); granted {
+			reported <- event.GenericEvent{Object: &v1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Name: grant.Reservation}}}
+		}
+	})
+	const delay = 200 * time.Millisecond
+	self := batched(delay, func(o client.Object) []string { return []string{o.GetName()} })
+	holder := batched(delay, func(o client.Object) []string {
+		if name := o.GetAnnotations()[v1alpha1.AnnotationReservation]; name != "" {
+			return []string{name}
+		}
+		return nil
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("reservation").
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		Watches(&v1alpha1.Reservation{}, self, builder.WithPredicates(predicate.Or(
+			claimChanged, predicate.Funcs{UpdateFunc: revisionOrFinalizerChanged}))).
+		Watches(&corev1.Node{}, holder, builder.WithPredicates(lockChanged)).
+		WatchesRawSource(source.Channel(decided, self)).
+		WatchesRawSource(source.Channel(reported, self)).
+		Complete(r)
+}
+
+func revisionOrFinalizerChanged(e event.UpdateEvent) bool {
+	return !slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers()) ||
+		e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationRevision] != e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationRevision]
+}
+
+// lockChanged passes what a Reservation's status reads of a Node.
+var lockChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return !lock.Same(e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node))
+}}
