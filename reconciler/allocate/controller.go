@@ -79,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if err != nil {
 		// Somebody else wrote it. The nodes' own locks say who holds what.
 		logf.FromContext(ctx).Error(err, "the index cannot be read; it is rebuilt from the nodes")
-		index = r.empty()
+		index = empty(r.Clock.Now())
 	}
 	snapshot, err := r.gather(ctx, index)
 	if err != nil {
@@ -94,15 +94,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 
 // load returns the index ConfigMap as the API server has it, made if it was missing.
 func (r *Reconciler) load(ctx context.Context) (*corev1.ConfigMap, error) {
+	return EnsureIndex(ctx, r.Live, r.Client, r.Namespace, r.Clock.Now())
+}
+
+// EnsureIndex returns the index ConfigMap, and makes one that grants nothing if there is none. The fences deny every
+// pod while it is missing, so it has to be there before they are. It may be called by several replicas at once.
+func EnsureIndex(ctx context.Context, live client.Reader, w client.Writer, namespace string, now time.Time) (*corev1.ConfigMap, error) {
+	key := types.NamespacedName{Namespace: namespace, Name: v1alpha1.IndexName}
 	stored := &corev1.ConfigMap{}
-	key := types.NamespacedName{Namespace: r.Namespace, Name: v1alpha1.IndexName}
-	err := r.Live.Get(ctx, key, stored)
+	err := live.Get(ctx, key, stored)
 	if apierrors.IsNotFound(err) {
 		stored = &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
-			Data:       r.empty().Data(),
+			Data:       empty(now).Data(),
 		}
-		err = r.Client.Create(ctx, stored, client.FieldOwner(v1alpha1.FieldManager))
+		if err = w.Create(ctx, stored, client.FieldOwner(v1alpha1.FieldManager)); apierrors.IsAlreadyExists(err) {
+			err = live.Get(ctx, key, stored)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the index %s: %w", key, err)
@@ -112,8 +120,8 @@ func (r *Reconciler) load(ctx context.Context) (*corev1.ConfigMap, error) {
 
 // empty returns an index that grants nothing. Its version is the time in seconds, which is above that of any index
 // that was lost: the counter grows by far less than one a second.
-func (r *Reconciler) empty() Index {
-	return Index{Version: r.Clock.Now().Unix(), Grants: map[string]Grant{}}
+func empty(now time.Time) Index {
+	return Index{Version: now.Unix(), Grants: map[string]Grant{}}
 }
 
 func (r *Reconciler) gather(ctx context.Context, index Index) (Snapshot, error) {

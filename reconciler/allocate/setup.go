@@ -31,6 +31,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			offer(drained, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}})
 		}
 	})
+	// One decision at the start, also in a cluster where nothing happens: it proves the fence.
+	offer(drained, &corev1.Node{})
 	all := batched(batch, func(client.Object) []string { return []string{"all-nodes"} })
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("allocate").
