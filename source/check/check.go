@@ -35,6 +35,8 @@ type Set struct {
 	ReservedNamespaces []string
 	// ReservedLabels are label keys that no object may bear, such as the one that exempts a namespace from the fences.
 	ReservedLabels []string
+	// Accept decides whether a binding counts; reservation is not nil. Nil: the Reservation must accept its namespace.
+	Accept func(binding *v1alpha1.ReservationBinding, reservation *v1alpha1.Reservation) (ok bool, reason, message string)
 	// Live is what the cluster holds.
 	Live Live
 }

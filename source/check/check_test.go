@@ -293,7 +293,12 @@ func TestCheckBindings(t *testing.T) {
 		"to one that accepts other namespaces": {
 			objects: []string{fooBinding, strings.Replace(fooReservation, "tenant:", "namespaces: [team-a, team-b], tenant:", 1)},
 			change:  func(s *Set) { s.Live.Namespaces["team-b"] = s.Source },
-			want:    []string{"a.yaml:1: ReservationBinding tenant-foo/foo: spec.reservationName: Reservation foo accepts the namespaces team-a, team-b, not tenant-foo: add"}},
+			want:    []string{"a.yaml:1: ReservationBinding tenant-foo/foo: spec.reservationName: Reservation foo does not accept namespace tenant-foo; add"}},
+		"by the rule that is given": {
+			objects: []string{fooBinding, fooReservation}, change: func(s *Set) {
+				s.Accept = func(*v1alpha1.ReservationBinding, *v1alpha1.Reservation) (bool, string, string) { return false, "X", "not today" }
+			},
+			want: []string{"a.yaml:1: ReservationBinding tenant-foo/foo: spec.reservationName: not today"}},
 		"to one of the commit, whatever the live one accepts": {
 			objects: []string{fooBinding, strings.Replace(fooReservation, "tenant:", "namespaces: [team-a], tenant:", 1)},
 			change: func(s *Set) {
@@ -301,7 +306,7 @@ func TestCheckBindings(t *testing.T) {
 				r.Spec.Namespaces = []string{"tenant-foo"}
 				s.Live.Reservations = append(s.Live.Reservations, r)
 			},
-			want: []string{"a.yaml:1: ReservationBinding tenant-foo/foo: spec.reservationName: Reservation foo accepts"}},
+			want: []string{"a.yaml:1: ReservationBinding tenant-foo/foo: spec.reservationName: Reservation foo does not accept"}},
 	} {
 		t.Run(name, func(t *testing.T) { silence(&tc).run(t) })
 	}

@@ -2,7 +2,7 @@ package check
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/source/render"
@@ -74,22 +74,22 @@ func bindings(f *facts) []render.Finding {
 				"Reservation %s is neither in the commit nor in the cluster; check the name", name)))
 			continue
 		}
-		if problem := RefuseBinding(reservation, b.value.Namespace); problem != "" {
-			out = append(out, at(b.object, "spec.reservationName", problem))
+		accept := f.Accept
+		if accept == nil {
+			accept = acceptNamespace
+		}
+		if ok, _, message := accept(b.value, reservation); !ok {
+			out = append(out, at(b.object, "spec.reservationName", message))
 		}
 	}
 	return out
 }
 
-// RefuseBinding returns why a Reservation does not accept bindings from a namespace, with what to do about it; empty
-// if it does.
-func RefuseBinding(r *v1alpha1.Reservation, namespace string) string {
-	accepted := r.AcceptedNamespaces()
-	for _, a := range accepted {
-		if a == namespace {
-			return ""
-		}
+// acceptNamespace is the rule where no other is given: the Reservation must accept the binding's namespace.
+func acceptNamespace(b *v1alpha1.ReservationBinding, r *v1alpha1.Reservation) (ok bool, reason, message string) {
+	if slices.Contains(r.AcceptedNamespaces(), b.Namespace) {
+		return true, "", ""
 	}
-	return fmt.Sprintf("Reservation %s accepts the namespaces %s, not %s: add it to the Reservation's spec.namespaces, or move the binding",
-		r.Name, strings.Join(accepted, ", "), namespace)
+	return false, v1alpha1.ReasonNamespaceNotAccepted, fmt.Sprintf(
+		"Reservation %s does not accept namespace %s; add it to spec.namespaces of that Reservation", r.Name, b.Namespace)
 }
