@@ -1,0 +1,123 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+	"github.com/reservation-operator/reservation-operator/test/controlplane"
+)
+
+// Options says what to start.
+type Options struct {
+	// Dir is where everything is kept; a temporary folder that Stop removes if empty.
+	Dir string
+	// Nodes are registered before anything else.
+	Nodes []*corev1.Node
+	// APIServerArgs are flags of kube-apiserver, without dashes.
+	APIServerArgs map[string]string
+	// Bare leaves out the scheduler, the controller manager and the kubelets.
+	Bare bool
+	// Progress receives a line about whatever takes time; nil is os.Stderr.
+	Progress io.Writer
+}
+
+// Cluster is a running control plane with the operator's CRDs and roles installed.
+type Cluster struct {
+	*controlplane.ControlPlane
+	// Client acts as an administrator, without a cache.
+	Client client.Client
+
+	mu       sync.Mutex
+	operator *process
+}
+
+// Start starts the control plane, registers the nodes and installs the CRDs and roles. The operator is started by
+// StartOperator.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	plane, err := controlplane.Start(ctx, controlplane.Options{
+		Dir: o.Dir, Scheduler: !o.Bare, ControllerManager: !o.Bare, Kubelets: !o.Bare,
+		APIServerArgs: o.APIServerArgs, Progress: o.Progress,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c, err := install(ctx, plane, o.Nodes)
+	if err != nil {
+		_ = plane.Stop()
+		return nil, err
+	}
+	return c, nil
+}
+
+func install(ctx context.Context, plane *controlplane.ControlPlane, nodes []*corev1.Node) (*Cluster, error) {
+	scheme := k8sruntime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	admin, err := client.New(plane.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	for _, node := range nodes {
+		if err := admin.Create(ctx, node.DeepCopy()); err != nil {
+			return nil, fmt.Errorf("registering node %s: %w", node.Name, err)
+		}
+	}
+	namespaces := []string{v1alpha1.OperatorNamespace, v1alpha1.ProbeNamespace}
+	for _, name := range namespaces {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if err := admin.Create(ctx, namespace); err != nil {
+			return nil, fmt.Errorf("making namespace %s: %w", name, err)
+		}
+	}
+	if err := plane.Apply(ctx, Root("config", "crd"), Root("config", "rbac")); err != nil {
+		return nil, fmt.Errorf("installing the CRDs and roles: %w", err)
+	}
+	return &Cluster{ControlPlane: plane, Client: admin}, nil
+}
+
+// Stop ends the operator, if it runs, and the control plane.
+func (c *Cluster) Stop() error {
+	c.KillOperator()
+	return c.ControlPlane.Stop()
+}
+
+// Root returns a path below the root of this project's source.
+func Root(elements ...string) string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(append([]string{filepath.Dir(file), "..", ".."}, elements...)...)
+}
+
+// PageNodes returns the 14 nodes of the page's cluster, gpu-01 to gpu-14: the first four in hardware-pool
+// gpu-h100-rack-a, the next eight in gpu-h100-rack-b, the last two in no pool.
+func PageNodes() []*corev1.Node {
+	names := controlplane.NodeNames(14)
+	nodes := make([]*corev1.Node, 0, len(names))
+	for i, name := range names {
+		labels := map[string]string{}
+		switch {
+		case i < 4 || i == 12:
+			labels["hardware-pool"] = "gpu-h100-rack-a"
+		case i < 12:
+			labels["hardware-pool"] = "gpu-h100-rack-b"
+		default:
+			labels["hardware-pool"] = "general"
+		}
+		nodes = append(nodes, controlplane.Node(name, labels))
+	}
+	return nodes
+}
