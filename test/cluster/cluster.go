@@ -2,14 +2,16 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +28,8 @@ type Options struct {
 	Nodes []*corev1.Node
 	// APIServerArgs are flags of kube-apiserver, without dashes.
 	APIServerArgs map[string]string
+	// Audit records what the operator writes; read it with Cluster.Writes.
+	Audit bool
 	// Bare leaves out the scheduler, the controller manager and the kubelets.
 	Bare bool
 	// Progress receives a line about whatever takes time; nil is os.Stderr.
@@ -38,6 +42,7 @@ type Cluster struct {
 	// Client acts as an administrator, without a cache.
 	Client client.Client
 
+	audit    string
 	mu       sync.Mutex
 	operator *process
 }
@@ -45,9 +50,21 @@ type Cluster struct {
 // Start starts the control plane, registers the nodes and installs the CRDs and roles. The operator is started by
 // StartOperator.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
+	args := maps.Clone(o.APIServerArgs)
+	var audit string
+	if o.Audit {
+		var err error
+		if audit, err = prepareAudit(); err != nil {
+			return nil, err
+		}
+		if args == nil {
+			args = map[string]string{}
+		}
+		maps.Copy(args, auditArgs(audit))
+	}
 	plane, err := controlplane.Start(ctx, controlplane.Options{
 		Dir: o.Dir, Scheduler: !o.Bare, ControllerManager: !o.Bare, Kubelets: !o.Bare,
-		APIServerArgs: o.APIServerArgs, Progress: o.Progress,
+		APIServerArgs: args, Progress: o.Progress,
 	})
 	if err != nil {
 		return nil, err
@@ -57,6 +74,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		_ = plane.Stop()
 		return nil, err
 	}
+	c.audit = audit
 	return c, nil
 }
 
@@ -77,13 +95,6 @@ func install(ctx context.Context, plane *controlplane.ControlPlane, nodes []*cor
 			return nil, fmt.Errorf("registering node %s: %w", node.Name, err)
 		}
 	}
-	namespaces := []string{v1alpha1.OperatorNamespace, v1alpha1.ProbeNamespace}
-	for _, name := range namespaces {
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if err := admin.Create(ctx, namespace); err != nil {
-			return nil, fmt.Errorf("making namespace %s: %w", name, err)
-		}
-	}
 	if err := plane.Apply(ctx, Root("config", "crd"), Root("config", "rbac")); err != nil {
 		return nil, fmt.Errorf("installing the CRDs and roles: %w", err)
 	}
@@ -93,7 +104,11 @@ func install(ctx context.Context, plane *controlplane.ControlPlane, nodes []*cor
 // Stop ends the operator, if it runs, and the control plane.
 func (c *Cluster) Stop() error {
 	c.KillOperator()
-	return c.ControlPlane.Stop()
+	err := c.ControlPlane.Stop()
+	if c.audit != "" {
+		err = errors.Join(err, os.RemoveAll(c.audit))
+	}
+	return err
 }
 
 // Root returns a path below the root of this project's source.
