@@ -13,8 +13,9 @@ import (
 const (
 	// startTimeout bounds one component's start; generous, since tests of many packages start at once.
 	startTimeout = 3 * time.Minute
-	// stopTimeout is what a component gets between SIGTERM and SIGKILL.
-	stopTimeout = 20 * time.Second
+	// stopTimeout is what a component gets between SIGTERM and SIGKILL. An API server with open watches would use up a
+	// minute, whatever the watchers do.
+	stopTimeout = 5 * time.Second
 	// healthInterval is how often a starting component is asked whether it is healthy.
 	healthInterval = 50 * time.Millisecond
 )
