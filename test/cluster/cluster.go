@@ -117,22 +117,18 @@ func Root(elements ...string) string {
 	return filepath.Join(append([]string{filepath.Dir(file), "..", ".."}, elements...)...)
 }
 
-// PageNodes returns the 14 nodes of the page's cluster, gpu-01 to gpu-14: the first four in hardware-pool
-// gpu-h100-rack-a, the next eight in gpu-h100-rack-b, the last two in no pool.
+// PageNodes returns the 14 nodes of the page's cluster, gpu-01 to gpu-14: eight in hardware-pool gpu-h100-rack-a, four
+// in gpu-h100-rack-b, and two in the general pool.
 func PageNodes() []*corev1.Node {
-	names := controlplane.NodeNames(14)
-	nodes := make([]*corev1.Node, 0, len(names))
-	for i, name := range names {
-		labels := map[string]string{}
-		switch {
-		case i < 4 || i == 12:
-			labels["hardware-pool"] = "gpu-h100-rack-a"
-		case i < 12:
-			labels["hardware-pool"] = "gpu-h100-rack-b"
-		default:
-			labels["hardware-pool"] = "general"
+	nodes := make([]*corev1.Node, 0, 14)
+	for i, name := range controlplane.NodeNames(14) {
+		pool := "general"
+		if i < 8 {
+			pool = "gpu-h100-rack-a"
+		} else if i < 12 {
+			pool = "gpu-h100-rack-b"
 		}
-		nodes = append(nodes, controlplane.Node(name, labels))
+		nodes = append(nodes, controlplane.Node(name, map[string]string{"hardware-pool": pool}))
 	}
 	return nodes
 }

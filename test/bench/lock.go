@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+	"github.com/reservation-operator/reservation-operator/test/cluster"
+)
+
+// lock measures locking 1,000 nodes, from the creation of the Reservation to the last node's label, against a loop
+// that patches the same nodes at the same concurrency; three rounds in turn. Then it reads the operator's memory.
+func lock(ctx context.Context) error {
+	const nodes = 1000
+	c, err := cluster.Start(ctx, cluster.Options{Bare: true})
+	if err != nil {
+		return err
+	}
+	defer c.Stop()
+	all := names("lock", nodes)
+	if err := register(ctx, c, all); err != nil {
+		return err
+	}
+	if err := c.StartOperator(ctx, "--node-concurrency", strconv.Itoa(concurrency)); err != nil {
+		return err
+	}
+	watched, err := watchNodes(ctx, c)
+	if err != nil {
+		return err
+	}
+	var ours, raw []time.Duration
+	for range 3 {
+		took, err := lockOnce(ctx, c, watched, all)
+		if err != nil {
+			return err
+		}
+		ours = append(ours, took)
+		began := time.Now()
+		if err := each(ctx, all, rawPatch(c.Client)); err != nil {
+			return err
+		}
+		raw = append(raw, time.Since(began))
+		if err := each(ctx, all, rawClear(c.Client)); err != nil {
+			return err
+		}
+		if err := watched.await(ctx, "raw", 0); err != nil {
+			return err
+		}
+	}
+	o, b := median(ours), median(raw)
+	figure("lock_1000_nodes", o.Round(time.Millisecond).String(), b.Round(time.Millisecond).String(), ratio(o, b), "1.10", ratio(o, b) <= 1.10)
+	return memory(c)
+}
+
+// lockOnce creates a Reservation of all nodes, waits for the last lock, and takes it all back.
+func lockOnce(ctx context.Context, c *cluster.Cluster, watched *counter, nodes []string) (time.Duration, error) {
+	r := &v1alpha1.Reservation{
+		ObjectMeta: metav1.ObjectMeta{Name: "lock"},
+		Spec:       v1alpha1.ReservationSpec{Tenant: "lock", ReservedNodes: nodes},
+	}
+	began := time.Now()
+	if err := c.Client.Create(ctx, r); err != nil {
+		return 0, err
+	}
+	if err := watched.await(ctx, "lock", len(nodes)); err != nil {
+		return 0, err
+	}
+	took := time.Since(began)
+	return took, remove(ctx, c, watched, r)
+}
+
+// remove deletes a Reservation and waits until its nodes are free and it is gone.
+func remove(ctx context.Context, c *cluster.Cluster, watched *counter, r *v1alpha1.Reservation) error {
+	if err := c.Client.Delete(ctx, r); err != nil {
+		return err
+	}
+	if err := watched.await(ctx, r.Spec.Tenant, 0); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if err := c.Client.Get(ctx, client.ObjectKeyFromObject(r), r); client.IgnoreNotFound(err) == nil && err != nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("reservation %s is still there", r.Name)
+}
+
+// memory prints the operator's resident memory.
+func memory(c *cluster.Cluster) error {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.OperatorPID()))
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(status)) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "VmRSS:" {
+			kib, err := strconv.Atoi(fields[1])
+			if err != nil {
+				return err
+			}
+			fmt.Printf("figure operator_memory_1000_nodes ours=%dMiB baseline=- ratio=- goal=-\n", kib/1024)
+			return nil
+		}
+	}
+	return fmt.Errorf("the kernel does not say how much memory process %d has", c.OperatorPID())
+}

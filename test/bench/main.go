@@ -1,0 +1,59 @@
+// Command bench measures the product against what could be done by hand, side by side in one run on one control plane,
+// and prints a figure a line:
+//
+//	figure NAME ours=… baseline=… ratio=… goal=…
+//
+// The ratio is ours by baseline. A goal that was missed is marked so; the command fails only if something could not be
+// measured, since a machine's mood is no bug. Run it with make bench.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// benchmark measures one or a few related figures on a cluster of its own.
+type benchmark struct {
+	name string
+	run  func(ctx context.Context) error
+}
+
+func main() {
+	only := flag.String("only", "", "a comma-separated list of benchmarks to run: lock, push, release, admission, bind")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	for _, b := range []benchmark{{"lock", lock}, {"push", push}, {"release", release}, {"admission", admission}, {"bind", bind}} {
+		if *only != "" && !slices.Contains(strings.Split(*only, ","), b.name) {
+			continue
+		}
+		if err := b.run(ctx); err != nil {
+			fmt.Fprintf(os.Stderr, "bench: %s: %s\n", b.name, err)
+			os.Exit(1)
+		}
+	}
+}
+
+// figure prints one line. Met says whether the goal was reached.
+func figure(name, ours, baseline string, ratio float64, goal string, met bool) {
+	verdict := ""
+	if !met {
+		verdict = " (missed)"
+	}
+	fmt.Printf("figure %s ours=%s baseline=%s ratio=%.2f goal=%s%s\n", name, ours, baseline, ratio, goal, verdict)
+}
+
+// median returns the middle of the durations; it sorts them.
+func median(d []time.Duration) time.Duration {
+	slices.Sort(d)
+	return d[len(d)/2]
+}
+
+func ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }

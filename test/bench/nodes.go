@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+	"github.com/reservation-operator/reservation-operator/test/cluster"
+	"github.com/reservation-operator/reservation-operator/test/controlplane"
+)
+
+// concurrency is how many nodes the operator and the baseline work on at once.
+const concurrency = 16
+
+// names returns n node names with a prefix.
+func names(prefix string, n int) []string {
+	out := make([]string, 0, n)
+	for i := range n {
+		out = append(out, fmt.Sprintf("%s-%05d", prefix, i))
+	}
+	return out
+}
+
+// register creates the nodes.
+func register(ctx context.Context, c *cluster.Cluster, nodes []string) error {
+	return each(ctx, nodes, func(ctx context.Context, name string) error {
+		return c.Client.Create(ctx, controlplane.Node(name, nil))
+	})
+}
+
+// each calls f for every name, a few at once.
+func each(ctx context.Context, names []string, f func(ctx context.Context, name string) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(concurrency)
+	for _, name := range names {
+		group.Go(func() error { return f(ctx, name) })
+	}
+	return group.Wait()
+}
+
+// rawPatch does by hand what locks a node: one merge patch with label, taint and annotation.
+func rawPatch(c client.Client) func(ctx context.Context, name string) error {
+	return func(ctx context.Context, name string) error {
+		body := `{"metadata":{"labels":{"reserved.tenant":"raw"},"annotations":{"scheduling.coreweave.cloud/reservation":"raw",` +
+			`"scheduling.coreweave.cloud/taint-effect":"NoSchedule"}},"spec":{"taints":[{"key":"reserved","value":"raw","effect":"NoSchedule"}]}}`
+		node := &corev1.Node{}
+		node.Name = name
+		return c.Patch(ctx, node, client.RawPatch(types.MergePatchType, []byte(body)))
+	}
+}
+
+// rawClear undoes rawPatch.
+func rawClear(c client.Client) func(ctx context.Context, name string) error {
+	return func(ctx context.Context, name string) error {
+		body := `{"metadata":{"labels":{"reserved.tenant":null},"annotations":{"scheduling.coreweave.cloud/reservation":null,` +
+			`"scheduling.coreweave.cloud/taint-effect":null}},"spec":{"taints":null}}`
+		node := &corev1.Node{}
+		node.Name = name
+		return c.Patch(ctx, node, client.RawPatch(types.MergePatchType, []byte(body)))
+	}
+}
+
+// counter watches the nodes and knows how many bear which tenant's label.
+type counter struct {
+	mu      sync.Mutex
+	tenants map[string]string
+	changed chan struct{}
+}
+
+// watchNodes starts a counter that lives as long as the context.
+func watchNodes(ctx context.Context, c *cluster.Cluster) (*counter, error) {
+	withWatch, err := client.NewWithWatch(c.Config, client.Options{Scheme: c.Client.Scheme()})
+	if err != nil {
+		return nil, err
+	}
+	w, err := withWatch.Watch(ctx, &corev1.NodeList{})
+	if err != nil {
+		return nil, err
+	}
+	k := &counter{tenants: map[string]string{}, changed: make(chan struct{}, 1)}
+	go func() {
+		for e := range w.ResultChan() {
+			node, ok := e.Object.(*corev1.Node)
+			if !ok || e.Type == watch.Bookmark {
+				continue
+			}
+			k.mu.Lock()
+			k.tenants[node.Name] = node.Labels[v1alpha1.LabelTenant]
+			k.mu.Unlock()
+			select {
+			case k.changed <- struct{}{}:
+			default:
+			}
+		}
+	}()
+	return k, nil
+}
+
+// await waits until exactly n nodes bear the tenant's label.
+func (k *counter) await(ctx context.Context, tenant string, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	for {
+		if k.count(tenant) == n {
+			return nil
+		}
+		select {
+		case <-k.changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%d of %d nodes bear the label of %s: %w", k.count(tenant), n, tenant, ctx.Err())
+		}
+	}
+}
+
+func (k *counter) count(tenant string) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := 0
+	for _, t := range k.tenants {
+		if t == tenant {
+			n++
+		}
+	}
+	return n
+}
