@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -93,17 +94,27 @@ func isRefusal(status metav1.Status) bool {
 		http.StatusUnprocessableEntity:
 		return true
 	case http.StatusInternalServerError:
-		// What does not fit the schema of a server-side apply comes back as this, without a reason.
-		return notTyped(status.Message)
+		_, _, misfit := schemaMisfit(status.Message)
+		return misfit
 	}
 	return false
 }
 
-// typedPatch begins the API server's message about an object that does not fit its schema, such as
-// "failed to create typed patch object (tenant-foo/q; v1, Kind=ResourceQuota): .spec.hards: field not declared in schema".
-const typedPatch = "failed to create typed patch object"
+// What does not fit the schema of a server-side apply comes back as a server error without a reason or causes:
+//
+//	failed to create typed patch object (tenant-foo/q; /v1, Kind=ResourceQuota): .spec.hards: field not declared in schema
+//	failed to convert new object (tenant-foo/q; /v1, Kind=ResourceQuota) to proper version: unable to convert …: quantities must …
+var misfits = regexp.MustCompile(`^failed to (?:create typed patch object|convert new object) \(.*?\)(?: to proper version: unable to convert .*?)?: (?:\.([^ ]+): )?(.*)$`)
 
-func notTyped(message string) bool { return strings.HasPrefix(message, typedPatch) }
+// schemaMisfit takes such a message apart. The field may be empty.
+func schemaMisfit(message string) (field, problem string, ok bool) {
+	m := misfits.FindStringSubmatch(message)
+	if m == nil {
+		return "", "", false
+	}
+	problem, _, _ = strings.Cut(m[2], ", got &") // what follows is the inside of a Go value
+	return m[1], problem, true
+}
 
 // refusals returns a finding per cause of a refusal; one for the whole if it names none.
 func refusals(s Step, status metav1.Status) []render.Finding {
@@ -112,10 +123,10 @@ func refusals(s Step, status metav1.Status) []render.Finding {
 		for _, cause := range status.Details.Causes {
 			message := cause.Message
 			if cause.Type == metav1.CauseTypeFieldManagerConflict {
-				message = fmt.Sprintf("is held by another field manager (%s): it keeps its value until that manager gives the field up, "+
-					"or make the commit say the same", cause.Message)
+				message = fmt.Sprintf("is held by another field manager (%s): make the commit say the same as the live object, "+
+					"or have that manager give the field up", cause.Message)
 			}
-			if message != "" {
+			if cause.Field != "<nil>" && message != "" { // <nil>: that rules were not checked because of the other causes
 				out = append(out, finding(s, strings.TrimPrefix(cause.Field, "."), message))
 			}
 		}
@@ -123,10 +134,8 @@ func refusals(s Step, status metav1.Status) []render.Finding {
 	if len(out) > 0 {
 		return out
 	}
-	if _, after, ok := strings.Cut(status.Message, "): ."); ok && notTyped(status.Message) {
-		if field, problem, ok := strings.Cut(after, ": "); ok {
-			return []render.Finding{finding(s, field, problem)}
-		}
+	if field, problem, ok := schemaMisfit(status.Message); ok {
+		return []render.Finding{finding(s, field, problem)}
 	}
 	return []render.Finding{finding(s, "", status.Message)}
 }

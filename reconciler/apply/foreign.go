@@ -22,7 +22,7 @@ var defaults = map[string]any{
 // foreign warns of fields of our kinds that are not in the commit and that another field manager set: a node added by
 // kubectl edit, say. A server-side apply without force leaves them, so the object is more than the commit says.
 func foreign(s Step) []render.Finding {
-	if s.Then == nil || s.Then.GroupVersionKind().Group != v1alpha1.Group {
+	if s.Then == nil || s.Verb == Skip || s.Verb == Await || s.Then.GroupVersionKind().Group != v1alpha1.Group {
 		return nil
 	}
 	byManager := foreignFields(s.Then)

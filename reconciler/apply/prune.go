@@ -80,7 +80,7 @@ func (p *Pruned) add(e Entry, v verdict) {
 }
 
 // Remaining returns the entries that stay in the inventory.
-func (p *Pruned) Remaining() []Entry {
+func (p Pruned) Remaining() []Entry {
 	var out []Entry
 	for _, list := range [][]Kept{p.Kept, p.Failed} {
 		for _, k := range list {
