@@ -17,12 +17,6 @@ import (
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 )
 
-// Installer keeps the live fences equal to Policies, and the probe's namespace there. The index ConfigMap is not its
-// business, but has to exist before: without it the fences deny every pod in every namespace that is not exempt.
-//
-// The API server lets only those who may read every object of a policy's parameter kind create the policy; it asks for
-// "get" of the name "*", which no ConfigMap can have, so that is all that is granted here.
-//
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings;mutatingadmissionpolicies;mutatingadmissionpolicybindings,verbs=create
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,verbs=get;update,resourceNames=reservation-fence-bindings;reservation-fence-pods;reservation-keep-out-check;reservation-keep-out-update
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicies;mutatingadmissionpolicybindings,verbs=get;update,resourceNames=reservation-keep-out
@@ -32,6 +26,12 @@ import (
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get,resourceNames=reservation-fence-probe
 // +kubebuilder:rbac:groups="",namespace=reservation-fence-probe,resources=serviceaccounts,verbs=create
 // +kubebuilder:rbac:groups="",namespace=reservation-fence-probe,resources=serviceaccounts,verbs=get,resourceNames=reservation-fence-probe
+
+// Installer keeps the live fences equal to Policies, and the probe's namespace there. The index ConfigMap is not its
+// business, but has to exist before: without it the fences deny every pod in every namespace that is not exempt.
+//
+// The API server lets only those who may read every object of a policy's parameter kind create the policy; it asks for
+// "get" of the name "*", which no ConfigMap can have, so that is all that is granted here.
 type Installer struct {
 	// Client reads live, not through a cache: a cache would hold all service accounts for the sake of one, and a stale
 	// read would repeat a write.

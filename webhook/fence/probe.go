@@ -36,11 +36,11 @@ const (
 // indexVersionInRefusal finds the version at the end of the message that nodeFence makes.
 var indexVersionInRefusal = regexp.MustCompile(`\(reservation index ([0-9]+)\)$`)
 
+// +kubebuilder:rbac:groups="",namespace=reservation-fence-probe,resources=pods;pods/binding,verbs=create
+
 // Probe asks the API server which index its fences enforce, by requests that they must refuse: a pod with spec.nodeName,
 // and a bind, both for the node that accepts nobody, both as dry runs in a namespace of their own. The answer is that of
 // the API server behind this one request. Its methods may be called at once from several goroutines.
-//
-// +kubebuilder:rbac:groups="",namespace=reservation-fence-probe,resources=pods;pods/binding,verbs=create
 type Probe struct {
 	// Client sends the requests.
 	Client client.Client

@@ -52,15 +52,15 @@ type CertificateOptions struct {
 	ControllerName string
 }
 
-// Certificates serve the webhooks' certificate. The library cert-controller makes and renews it on the leader, in a
-// Secret; every replica watches the Secret and serves what it finds there, without a restart. A certificate of a new CA
-// is served only when the live webhook configurations have that CA. All methods may be called at once from several
-// goroutines.
-//
 // +kubebuilder:rbac:groups="",namespace=reservation-operator,resources=secrets,verbs=create;list;watch
 // +kubebuilder:rbac:groups="",namespace=reservation-operator,resources=secrets,verbs=get;update,resourceNames=reservation-webhook-certificate
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,verbs=get;list;watch,resourceNames=reservation-validation
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,verbs=get;list;watch,resourceNames=reservation-pod-injection
+
+// Certificates serve the webhooks' certificate. The library cert-controller makes and renews it on the leader, in a
+// Secret; every replica watches the Secret and serves what it finds there, without a restart. A certificate of a new CA
+// is served only when the live webhook configurations have that CA. All methods may be called at once from several
+// goroutines.
 type Certificates struct {
 	options CertificateOptions
 	clock   clock.Clock

@@ -32,13 +32,13 @@ type Fence interface {
 	Kinds() []client.Object
 }
 
-// Registrar keeps the webhook configurations, and the fences in step with them, equal to what the namespaces with
-// accepted bindings ask for. Its methods may be called at once from several goroutines.
-//
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations;mutatingwebhookconfigurations,verbs=create
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,verbs=get;update,resourceNames=reservation-validation
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,verbs=get;update,resourceNames=reservation-pod-injection
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings;mutatingadmissionpolicies;mutatingadmissionpolicybindings,verbs=list;watch
+
+// Registrar keeps the webhook configurations, and the fences in step with them, equal to what the namespaces with
+// accepted bindings ask for. Its methods may be called at once from several goroutines.
 type Registrar struct {
 	// Client reads live, not through a cache, where a stale read would repeat a write.
 	Client client.Client

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
+	"github.com/reservation-operator/reservation-operator/reconciler/binding"
+	"github.com/reservation-operator/reservation-operator/webhook/fence"
+	"github.com/reservation-operator/reservation-operator/webhook/inject"
+	"github.com/reservation-operator/reservation-operator/webhook/serve"
+)
+
+// door has a certificate that is not ready yet mean to the binding reconciler what it means to the registrar.
+type door struct{ *serve.Registrar }
+
+// Ensure implements binding.Door.
+func (d door) Ensure(ctx context.Context, bound []string) error {
+	err := d.Registrar.Ensure(ctx, bound)
+	if errors.Is(err, serve.ErrCertificateNotReady) {
+		return fmt.Errorf("%w: %w", binding.ErrNotReady, err)
+	}
+	return err
+}
+
+// whoAmI returns the operator's user name as the API server knows it.
+func whoAmI(ctx context.Context, c kubernetes.Interface) (string, error) {
+	review, err := c.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("asking the API server who the operator is: %w", err)
+	}
+	return review.Status.UserInfo.Username, nil
+}
+
+// doors adds what stands at the API server's door: the index that the fences read, the fences, the certificate, the
+// webhooks and their registration.
+func (w *wiring) doors(ctx context.Context) error {
+	typed, err := kubernetes.NewForConfigAndClient(w.GetConfig(), w.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	if _, err := allocate.EnsureIndex(ctx, w.live, w.live, w.options.Manager.Namespace, time.Now()); err != nil {
+		return err
+	}
+	keepOut, err := fence.KeepOutServed(typed.Discovery())
+	if err != nil {
+		return err
+	}
+	if err := w.certificates.SetupWithManager(w); err != nil {
+		return err
+	}
+	registrar := &serve.Registrar{
+		Client:   w.live,
+		Fence:    &fence.Installer{Client: w.live, Settings: w.options.fence(keepOut)},
+		Endpoint: w.options.endpoint(), Secret: w.options.certificate(),
+	}
+	if err := registrar.SetupWithManager(w, w.certificates.Changed()); err != nil {
+		return err
+	}
+	return w.webhooks(ctx, typed)
+}
+
+func (w *wiring) webhooks(ctx context.Context, typed kubernetes.Interface) error {
+	for path, handler := range map[string]admission.Handler{
+		serve.MutatePodsPath: inject.NewHandler(inject.NewLookup(w.GetClient())),
+	} {
+		w.GetWebhookServer().Register(path, &webhook.Admission{Handler: handler})
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
+	"github.com/reservation-operator/reservation-operator/reconciler/node"
+	"github.com/reservation-operator/reservation-operator/reconciler/report"
+	"github.com/reservation-operator/reservation-operator/webhook/fence"
+	"github.com/reservation-operator/reservation-operator/webhook/serve"
+)
+
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=reservation-operator,resources=leases,verbs=create
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=reservation-operator,resources=leases,resourceNames=reservation-operator,verbs=get;update;patch
+
+// newManager wires every reconciler and webhook to one manager. Nothing runs before the manager is started.
+func newManager(ctx context.Context, config *rest.Config, o Options) (manager.Manager, error) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	certificates := serve.NewCertificates(serve.CertificateOptions{Secret: o.certificate(), Endpoint: o.endpoint()})
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        scheme,
+		Cache:                         cacheOptions(o.Manager.Namespace),
+		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Pod{}}}},
+		Metrics:                       metricsserver.Options{BindAddress: o.Manager.MetricsAddress},
+		HealthProbeBindAddress:        o.Manager.HealthAddress,
+		WebhookServer:                 webhook.NewServer(serve.ServerOptions(o.Webhook.Host, o.Webhook.Port, certificates.GetCertificate)),
+		LeaderElection:                o.LeaderElection.Enable,
+		LeaderElectionID:              "reservation-operator",
+		LeaderElectionNamespace:       o.Manager.Namespace,
+		LeaderElectionReleaseOnCancel: o.LeaderElection.ReleaseOnCancel,
+		LeaseDuration:                 &o.LeaderElection.LeaseDuration,
+		RenewDeadline:                 &o.LeaderElection.RenewDeadline,
+		RetryPeriod:                   &o.LeaderElection.RetryPeriod,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the API server: %w", err)
+	}
+	live, err := client.New(config, client.Options{Scheme: scheme, HTTPClient: mgr.GetHTTPClient(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	w := wiring{
+		Manager: mgr, options: o, live: live, certificates: certificates,
+		view: &allocate.View{}, ledger: &report.Ledger{},
+	}
+	for _, add := range []func(context.Context) error{w.nodes, w.doors, w.health} {
+		if err := add(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return mgr, nil
+}
+
+// wiring is what the parts share while they are put together.
+type wiring struct {
+	manager.Manager
+	options Options
+	// live reads past the cache.
+	live         client.Client
+	certificates *serve.Certificates
+	view         *allocate.View
+	ledger       *report.Ledger
+}
+
+// nodes adds what decides about nodes and what acts on it.
+func (w *wiring) nodes(context.Context) error {
+	typed, err := kubernetes.NewForConfigAndClient(w.GetConfig(), w.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	pods := node.NewWatcher(typed)
+	if err := w.Add(pods); err != nil {
+		return err
+	}
+	if err := (&allocate.Reconciler{
+		Client: w.GetClient(), Live: w.GetAPIReader(), Namespace: w.options.Manager.Namespace,
+		Fence: fence.Probe{Client: w.GetClient()}, Ledger: w.ledger, View: w.view, Clock: clock.RealClock{},
+	}).SetupWithManager(w); err != nil {
+		return err
+	}
+	if err := (&allocate.StatusReconciler{Client: w.GetClient(), View: w.view, Ledger: w.ledger}).SetupWithManager(w); err != nil {
+		return err
+	}
+	return (&node.Reconciler{
+		Client: w.GetClient(), Live: w.GetAPIReader(), Pods: pods, View: w.view, Ledger: w.ledger,
+		Events: w.GetEventRecorder("reservation-operator"), Clock: clock.RealClock{},
+		Concurrency: w.options.Manager.NodeConcurrency,
+	}).SetupWithManager(w, pods)
+}
+
+// health adds what the kubelet asks: alive, and ready once the webhooks can answer.
+func (w *wiring) health(context.Context) error {
+	if err := w.AddHealthzCheck("alive", healthz.Ping); err != nil {
+		return err
+	}
+	if err := w.AddReadyzCheck("certificate", w.certificates.Ready); err != nil {
+		return err
+	}
+	return w.AddReadyzCheck("webhooks", w.GetWebhookServer().StartedChecker())
+}
