@@ -18,7 +18,6 @@ import (
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
-	"github.com/reservation-operator/reservation-operator/reconciler/lock"
 	"github.com/reservation-operator/reservation-operator/reconciler/report"
 )
 
@@ -27,8 +26,6 @@ const (
 	retryForbidden = 15 * time.Second
 	// retryBlocked is the pause before evictions that a disruption budget refused are tried again.
 	retryBlocked = 5 * time.Second
-	// recheckForeign is how often the foreign pods of a locked node are counted again while there are any.
-	recheckForeign = 30 * time.Second
 )
 
 // Reconciler does the next step of one node at a time; different nodes go side by side.
@@ -48,6 +45,8 @@ type Reconciler struct {
 	Clock clock.PassiveClock
 	// Concurrency is how many nodes are worked on at once; 0 means 16.
 	Concurrency int
+
+	census census
 }
 
 // PodWatcher watches the pods of single nodes. Watch begins, and is harmless when it has begun; whenever a pod of the
@@ -68,6 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, node); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.Pods.Forget(req.Name)
+			r.census.forget(req.Name)
 			r.Ledger.Set(req.Name, report.NodeReport{})
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -174,7 +174,7 @@ func (r *Reconciler) do(ctx context.Context, s Snapshot, step Step, version int6
 		said.Drained, said.IndexVersion = true, version
 	case Rest:
 		if s.Granted && s.Grant.Phase == allocate.Held && step.Reason == "" {
-			return r.lookForForeigners(ctx, s)
+			return r.countForeigners(ctx, s)
 		}
 	}
 	r.Ledger.Set(name, said)
@@ -215,30 +215,4 @@ func (r *Reconciler) announce(s Snapshot, step Step) {
 	for _, e := range report.NodeEvents(step.Event, s.Node, s.Reservation) {
 		e.Emit(r.Events)
 	}
-}
-
-// lookForForeigners counts the pods of others on a node that is locked as it should be. It is asked once per lock,
-// and again while there are any: the fence lets no new ones in.
-func (r *Reconciler) lookForForeigners(ctx context.Context, s Snapshot) (ctrl.Result, error) {
-	if s.Reservation == nil || !lock.Holds(s.Node, s.Reservation) {
-		r.Ledger.Set(s.Node.Name, report.NodeReport{})
-		return ctrl.Result{}, nil
-	}
-	pods, err := r.podsOn(ctx, s.Node.Name)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	foreign := []string{}
-	for i := range pods {
-		if Foreign(&pods[i], s.Reservation.AcceptedNamespaces()) {
-			foreign = append(foreign, pods[i].Namespace+"/"+pods[i].Name)
-		}
-	}
-	if len(foreign) == 0 {
-		r.Ledger.Set(s.Node.Name, report.NodeReport{})
-		return ctrl.Result{}, nil
-	}
-	slices.Sort(foreign)
-	r.Ledger.Set(s.Node.Name, report.NodeReport{ForeignPods: foreign})
-	return ctrl.Result{RequeueAfter: recheckForeign}, nil
 }
