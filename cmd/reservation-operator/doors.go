@@ -17,6 +17,7 @@ import (
 	"github.com/reservation-operator/reservation-operator/webhook/fence"
 	"github.com/reservation-operator/reservation-operator/webhook/inject"
 	"github.com/reservation-operator/reservation-operator/webhook/serve"
+	"github.com/reservation-operator/reservation-operator/webhook/validate"
 )
 
 // door has a certificate that is not ready yet mean to the binding reconciler what it means to the registrar.
@@ -65,14 +66,22 @@ func (w *wiring) doors(ctx context.Context) error {
 	if err := registrar.SetupWithManager(w, w.certificates.Changed()); err != nil {
 		return err
 	}
-	return w.webhooks(ctx, typed)
+	if err := (&binding.Reconciler{Client: w.GetClient(), Door: door{registrar}}).SetupWithManager(w); err != nil {
+		return err
+	}
+	if w.self, err = whoAmI(ctx, typed); err != nil {
+		return err
+	}
+	w.webhooks()
+	return nil
 }
 
-func (w *wiring) webhooks(ctx context.Context, typed kubernetes.Interface) error {
+func (w *wiring) webhooks() {
 	for path, handler := range map[string]admission.Handler{
-		serve.MutatePodsPath: inject.NewHandler(inject.NewLookup(w.GetClient())),
+		serve.MutatePodsPath:                  inject.NewHandler(inject.NewLookup(w.GetClient())),
+		serve.ValidateReservationsPath:        validate.NewReservationHandler(w.GetClient(), w.self),
+		serve.ValidateReservationBindingsPath: validate.NewBindingHandler(w.GetAPIReader(), w.self),
 	} {
 		w.GetWebhookServer().Register(path, &webhook.Admission{Handler: handler})
 	}
-	return nil
 }

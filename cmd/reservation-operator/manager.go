@@ -19,6 +19,7 @@ import (
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
+	"github.com/reservation-operator/reservation-operator/reconciler/commit"
 	"github.com/reservation-operator/reservation-operator/reconciler/node"
 	"github.com/reservation-operator/reservation-operator/reconciler/report"
 	"github.com/reservation-operator/reservation-operator/webhook/fence"
@@ -64,7 +65,7 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (manager.Ma
 		Manager: mgr, options: o, live: live, certificates: certificates,
 		view: &allocate.View{}, ledger: &report.Ledger{},
 	}
-	for _, add := range []func(context.Context) error{w.nodes, w.doors, w.health} {
+	for _, add := range []func(context.Context) error{w.nodes, w.doors, w.sources, w.health} {
 		if err := add(ctx); err != nil {
 			return nil, err
 		}
@@ -76,6 +77,8 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (manager.Ma
 type wiring struct {
 	manager.Manager
 	options Options
+	// self is the operator's user name at the API server.
+	self string
 	// live reads past the cache.
 	live         client.Client
 	certificates *serve.Certificates
@@ -107,6 +110,20 @@ func (w *wiring) nodes(context.Context) error {
 		Events: w.GetEventRecorder("reservation-operator"), Clock: clock.RealClock{},
 		Concurrency: w.options.Manager.NodeConcurrency,
 	}).SetupWithManager(w, pods)
+}
+
+// sources adds what follows the tenants' repositories.
+func (w *wiring) sources(context.Context) error {
+	reserved := []string{}
+	if w.options.Fence.ExemptLabel != "" {
+		reserved = append(reserved, w.options.Fence.ExemptLabel)
+	}
+	return (&commit.Reconciler{
+		Client: w.GetClient(), Live: w.GetAPIReader(), Namespace: w.options.Manager.Namespace, User: w.self,
+		ReservedNamespaces: w.options.Fence.ExemptNamespaces, ReservedLabels: reserved,
+		Events: w.GetEventRecorder("reservation-operator"), Clock: clock.RealClock{},
+		Concurrency: w.options.Manager.SourceConcurrency,
+	}).SetupWithManager(w)
 }
 
 // health adds what the kubelet asks: alive, and ready once the webhooks can answer.
