@@ -16,6 +16,8 @@ FUZZTIME ?= 10s
 TOOL := go tool -modfile=test/tools/go.mod
 # Semicolons, because controller-gen takes one list.
 comma_list = $(subst $(eval) ,;,$(patsubst %,./%/...,$(wildcard $(1))))
+# Build a command and become it, so that whoever ends make ends it too; go run would leave it behind.
+built = mkdir -p bin && go build -o bin/$(notdir $(1)) $(1) && exec bin/$(notdir $(1))
 # The race detector needs a C compiler.
 RACE = $(if $(shell command -v "$$(go env CC)"),-race)
 # Packages whose tests start a control plane, and all others.
@@ -31,7 +33,7 @@ help: ## List the targets (the default).
 
 .PHONY: demo
 demo: ## Play the story of a commit on a control plane of its own and stay up; ONCE=1 ends after it.
-	go run ./test/demo $(if $(ONCE),--once)
+	@$(call built,./test/demo) $(if $(ONCE),--once)
 
 .PHONY: test
 test: controlplane-build vet lint ## Run every test: units, then those with a control plane, one package at a time.
@@ -40,7 +42,7 @@ test: controlplane-build vet lint ## Run every test: units, then those with a co
 
 .PHONY: bench
 bench: ## Measure locking, convergence, admission and memory on a control plane of its own.
-	go run ./test/bench
+	@$(call built,./test/bench)
 
 ##@ Development
 
@@ -80,7 +82,7 @@ fuzz: ## Run each fuzz test for FUZZTIME (10s).
 
 .PHONY: controlplane
 controlplane: ## Keep a control plane with 14 GPU nodes running and print how to talk to it.
-	go run ./test/controlplane/cmd/controlplane
+	@$(call built,./test/controlplane/cmd/controlplane)
 
 .PHONY: controlplane-build
 controlplane-build: ## Build the control plane of the tests, once.
@@ -98,7 +100,7 @@ clean: ## Remove bin/. The control plane stays in the user's cache folder.
 
 .PHONY: run
 run: ## Run the operator here against the cluster of your kubeconfig; ARGS are its flags.
-	go run ./cmd/reservation-operator $(ARGS)
+	@$(call built,./cmd/reservation-operator) $(ARGS)
 
 .PHONY: install
 install: ## Install the CRDs.
@@ -112,11 +114,12 @@ deploy: ## Install everything. The image is set in config/manager/kustomization.
 # without the index a policy that still has its binding would deny every pod: hence bindings, policies, index.
 .PHONY: uninstall
 uninstall: ## Remove everything; refuses while a Reservation exists, since only the operator releases its nodes.
-	@left=$$($(KUBECTL) get reservations -o name); if [ -n "$$left" ]; then \
-		echo "these Reservations still hold nodes; delete them and wait until they are gone:" >&2; echo "$$left" >&2; exit 1; fi
+	@known=$$($(KUBECTL) get crd reservations.scheduling.coreweave.cloud --ignore-not-found -o name); \
+	if [ -n "$$known" ]; then left=$$($(KUBECTL) get reservations -o name); if [ -n "$$left" ]; then \
+		echo "these Reservations still hold nodes; delete them and wait until they are gone:" >&2; echo "$$left" >&2; exit 1; fi; fi
 	$(KUBECTL) -n reservation-operator delete deployment reservation-operator --ignore-not-found
 	for kind in validatingadmissionpolicybindings mutatingadmissionpolicybindings validatingadmissionpolicies mutatingadmissionpolicies; do \
-		if $(KUBECTL) api-resources --api-group=admissionregistration.k8s.io -o name | grep -q "^$$kind\."; then \
+		if $(KUBECTL) api-resources --api-group=admissionregistration.k8s.io -o name | grep "^$$kind\." >/dev/null; then \
 			$(KUBECTL) delete $$kind -l app.kubernetes.io/managed-by=reservation-operator; fi; done
 	$(KUBECTL) delete mutatingwebhookconfiguration reservation-pod-injection --ignore-not-found
 	$(KUBECTL) delete validatingwebhookconfiguration reservation-validation --ignore-not-found
