@@ -12,7 +12,7 @@ import (
 )
 
 // progressInterval is how often a long step says that it is still going on.
-const progressInterval = 5 * time.Second
+const progressInterval = 10 * time.Second
 
 // linked are the names by which the one binary of the components module is called.
 var linked = []string{Etcd, APIServer, Scheduler, ControllerManager, "kubectl", "kwok-stages"}
@@ -100,7 +100,7 @@ func compile(ctx context.Context, source, dir string, progress io.Writer) error 
 		return err
 	}
 	told := tell(progress, "building kube-apiserver, etcd, kube-scheduler, kube-controller-manager, kubectl and kwok"+
-		" from source, first time only, about 8 minutes")
+		" from source, first time only, 8 minutes or more on two cores")
 	err := run(ctx, source, "go", append(buildArgs, "-o", partial+string(filepath.Separator), ".", "sigs.k8s.io/kwok/cmd/kwok")...)
 	took := told()
 	if err != nil {

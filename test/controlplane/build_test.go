@@ -92,3 +92,19 @@ func TestFailedBuildShowsWhatTheToolSaid(t *testing.T) {
 	require.ErrorContains(t, compile(t.Context(), dir, target, new(bytes.Buffer)), "nonsense")
 	require.NoDirExists(t, target)
 }
+
+func TestTemporaryFoldersOfTheDeadAreRemoved(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	alive, release, err := temporaryDir()
+	require.NoError(t, err)
+	defer release()
+	dead, release, err := temporaryDir()
+	require.NoError(t, err)
+	release()
+
+	_, release, err = temporaryDir()
+	require.NoError(t, err)
+	defer release()
+	require.DirExists(t, alive)
+	require.NoDirExists(t, dead)
+}

@@ -36,15 +36,23 @@ type component struct {
 // process is one run of a component.
 type process struct {
 	cmd      *exec.Cmd
-	done     chan struct{} // closed when the process has ended
-	err      error         // how it ended; valid once done is closed
+	done     chan struct{} // closed when the process has ended and cmd.ProcessState says how
 	expected chan struct{} // closed before it is asked to end
+}
+
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // start starts the process and waits until it is healthy. On an error nothing runs.
 // Should the process end unasked later on, crashed is called from another goroutine.
 func (c *component) start(ctx context.Context, launch *launcher, crashed func(error)) error {
-	if c.running != nil {
+	if c.running != nil && !c.running.ended() {
 		return fmt.Errorf("%s runs already", c.name)
 	}
 	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
@@ -62,7 +70,7 @@ func (c *component) start(ctx context.Context, launch *launcher, crashed func(er
 	p := &process{cmd: cmd, done: make(chan struct{}), expected: make(chan struct{})}
 	c.running = p
 	go func() {
-		p.err = cmd.Wait()
+		_ = cmd.Wait()
 		close(p.done)
 	}()
 
@@ -77,7 +85,7 @@ func (c *component) start(ctx context.Context, launch *launcher, crashed func(er
 			select {
 			case <-p.expected:
 			default:
-				crashed(fmt.Errorf("%s ended unasked (%w); its log %s ends with\n%s", c.name, p.err, c.log, c.logTail()))
+				crashed(fmt.Errorf("%s ended unasked (%s); its log %s ends with\n%s", c.name, cmd.ProcessState, c.log, c.logTail()))
 			}
 		}
 	}()
@@ -91,7 +99,7 @@ func (c *component) awaitHealthy(ctx context.Context, p *process) error {
 	for {
 		select {
 		case <-p.done:
-			return fmt.Errorf("it ended: %w", p.err)
+			return fmt.Errorf("it ended: %s", p.cmd.ProcessState)
 		case <-ctx.Done():
 			return fmt.Errorf("%w; the last answer about its health was: %w", ctx.Err(), last)
 		case <-time.After(healthInterval):

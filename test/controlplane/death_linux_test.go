@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -39,6 +41,37 @@ func TestStopLeavesNoProcessAndNoTemporaryFolder(t *testing.T) {
 	require.NoDirExists(t, c.Dir)
 	require.NoError(t, c.Stop(), "stopping twice")
 	require.ErrorContains(t, c.StartComponent(controlplane.Etcd), "was stopped")
+}
+
+func TestCrashedComponentStartsAgain(t *testing.T) {
+	kwok := func() (pids []int) {
+		for _, line := range running(t, plane.Dir) {
+			var pid int
+			var path string
+			_, err := fmt.Sscan(line, &pid, &path)
+			require.NoError(t, err)
+			if filepath.Base(path) == controlplane.Kwok {
+				pids = append(pids, pid)
+			}
+		}
+		return pids
+	}
+	before := kwok()
+	require.Len(t, before, 1)
+	require.NoError(t, syscall.Kill(before[0], syscall.SIGKILL))
+	eventually(t, func(c *assert.CollectT) { assert.NoError(c, plane.StartComponent(controlplane.Kwok)) })
+	require.Len(t, kwok(), 1)
+	require.NotEqual(t, before, kwok())
+}
+
+func TestLaunchedCommandEndsWithThePlane(t *testing.T) {
+	c, err := controlplane.Start(t.Context(), controlplane.Options{Dir: t.TempDir()})
+	require.NoError(t, err)
+	command := exec.Command("sleep", "1000")
+	require.NoError(t, c.Launch(command))
+	require.NoError(t, c.Stop())
+	require.Error(t, command.Wait(), "killed")
+	require.ErrorContains(t, c.Launch(exec.Command("true")), "was stopped")
 }
 
 func TestProcessesEndWithAKilledTest(t *testing.T) {

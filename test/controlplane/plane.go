@@ -27,7 +27,7 @@ type ControlPlane struct {
 	// Binaries are the executables that run here.
 	Binaries Binaries
 
-	temporary bool // Dir is ours to remove
+	disclaim  func() // gives up the claim on Dir if that is temporary, else nil
 	progress  io.Writer
 	authority *authority
 	ports     portBlock
@@ -95,8 +95,7 @@ func (c *ControlPlane) start(ctx context.Context, o Options) (err error) {
 
 func (c *ControlPlane) prepareDir() (err error) {
 	if c.Dir == "" {
-		c.temporary = true
-		c.Dir, err = os.MkdirTemp("", "controlplane-")
+		c.Dir, c.disclaim, err = temporaryDir()
 		return err
 	}
 	if c.Dir, err = filepath.Abs(c.Dir); err != nil {
@@ -121,8 +120,8 @@ func (c *ControlPlane) startTogether(ctx context.Context, names []string) error 
 // report says that a component ended unasked.
 func (c *ControlPlane) report(err error) { fmt.Fprintf(c.progress, "control plane: %v\n", err) }
 
-// StartComponent starts a component that was stopped, or one that Options did not ask for, with the same ports and
-// data as before, and waits until it is healthy, for minutes at the most. Starting one that runs is an error.
+// StartComponent starts a component that was stopped or crashed, or one that Options did not ask for, with the same
+// ports and data as before, and waits until it is healthy, for minutes at the most. Starting one that runs is an error.
 func (c *ControlPlane) StartComponent(name string) error {
 	return c.startComponent(context.Background(), name)
 }
@@ -156,7 +155,7 @@ func (c *ControlPlane) end(name string, signal syscall.Signal) error {
 
 func (c *ControlPlane) component(name string) (*component, error) {
 	if c.stopped {
-		return nil, errors.New("the control plane was stopped")
+		return nil, errStopped
 	}
 	component, known := c.components[name]
 	if !known {
@@ -175,7 +174,7 @@ func (c *ControlPlane) Stop() error {
 	}
 	c.stopped = true
 	signal := syscall.SIGTERM
-	if c.temporary {
+	if c.disclaim != nil {
 		signal = syscall.SIGKILL
 	}
 	var errs []error
@@ -188,8 +187,9 @@ func (c *ControlPlane) Stop() error {
 	if c.ports.release != nil {
 		c.ports.release()
 	}
-	if c.temporary {
+	if c.disclaim != nil {
 		errs = append(errs, os.RemoveAll(c.Dir))
+		c.disclaim()
 	}
 	return errors.Join(errs...)
 }
