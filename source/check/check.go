@@ -2,7 +2,11 @@ package check
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/source/render"
@@ -48,10 +52,13 @@ type Live struct {
 	// Owners holds, for each object of the set that exists, the value of its label LabelSource; empty for one that
 	// no source owns.
 	Owners map[Key]string
-	// Namespaces holds every namespace with the value of its label LabelSource.
+	// Namespaces holds each namespace that exists, of those that the set mentions (see Mentioned), with the value of
+	// its label LabelSource.
 	Namespaces map[string]string
 	// Nodes holds the names of all nodes.
 	Nodes map[string]bool
+	// Since holds the creation time of Reservations of the set that exist: of two that name one node the older has it.
+	Since map[string]metav1.Time
 }
 
 // A rule looks at the whole set and returns what is wrong, in any order.
@@ -91,6 +98,47 @@ func Check(s Set) []render.Finding {
 	}
 	Sort(out)
 	return slices.Compact(out)
+}
+
+// Storable returns those objects of a set that have a kind, a version, a name and a namespace that the API server could
+// store, in the order of the set: the only ones worth asking it about.
+func Storable(objects []render.Object) []render.Object {
+	f := gather(Set{Objects: objects})
+	bad := map[Key]bool{}
+	for _, find := range []func(*facts) []render.Finding{names, scopes} {
+		for _, finding := range find(f) {
+			bad[Key{Kind: finding.Kind, Namespace: finding.Namespace, Name: finding.Name}] = true
+		}
+	}
+	var out []render.Object
+	for _, o := range f.allowed {
+		if !bad[Key{Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}] {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// Mentioned returns the namespaces that a set needs and does not make, sorted: those its objects are in, and those
+// that its Reservations accept.
+func Mentioned(objects []render.Object) []string {
+	f := gather(Set{Objects: objects})
+	mentioned := map[string]bool{}
+	for _, o := range f.allowed {
+		mentioned[o.GetNamespace()] = true
+	}
+	for _, r := range f.reservations {
+		for _, namespace := range r.value.AcceptedNamespaces() {
+			mentioned[namespace] = true
+		}
+	}
+	var out []string
+	for _, namespace := range slices.Sorted(maps.Keys(mentioned)) {
+		if !f.namespaces[namespace] && len(validation.IsDNS1123Label(namespace)) == 0 {
+			out = append(out, namespace)
+		}
+	}
+	return out
 }
 
 // Sort puts findings into the order that Check returns them in.

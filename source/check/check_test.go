@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -236,6 +237,12 @@ func TestCheckNodes(t *testing.T) {
 		"two Reservations of the commit, one node": {
 			objects: []string{fooReservation, second},
 			want:    []string{"a.yaml:1: Reservation foo: spec.reservedNodes: gpu-02 is also reserved by Reservation bar in b.yaml:1: a node belongs to one"}},
+		"the one that lives already is right": {
+			objects: []string{fooReservation, second},
+			change: func(s *Set) {
+				s.Live.Since = map[string]metav1.Time{"foo": {Time: epoch}, "bar": {Time: epoch.Add(time.Hour)}}
+			},
+			want: []string{"b.yaml:1: Reservation bar: spec.reservedNodes: gpu-02 is also reserved by Reservation foo in a.yaml:1: a node belongs to one"}},
 		"several nodes in one line": {
 			objects: []string{fooReservation, strings.ReplaceAll(second, "gpu-03", "gpu-01")},
 			want:    []string{"a.yaml:1: Reservation foo: spec.reservedNodes: gpu-01, gpu-02 are also reserved by Reservation bar"}},
@@ -296,7 +303,9 @@ func TestCheckBindings(t *testing.T) {
 			want:    []string{"a.yaml:1: ReservationBinding tenant-foo/foo: spec.reservationName: Reservation foo does not accept namespace tenant-foo; add"}},
 		"by the rule that is given": {
 			objects: []string{fooBinding, fooReservation}, change: func(s *Set) {
-				s.Accept = func(*v1alpha1.ReservationBinding, *v1alpha1.Reservation) (bool, string, string) { return false, "X", "not today" }
+				s.Accept = func(*v1alpha1.ReservationBinding, *v1alpha1.Reservation) (bool, string, string) {
+					return false, "X", "not today"
+				}
 			},
 			want: []string{"a.yaml:1: ReservationBinding tenant-foo/foo: spec.reservationName: not today"}},
 		"to one of the commit, whatever the live one accepts": {
@@ -361,4 +370,19 @@ func TestReservations(t *testing.T) {
 	got := Reservations(s.Objects)
 	require.Len(t, got, 1)
 	require.Equal(t, []string{"gpu-01", "gpu-02"}, got[0].Spec.ReservedNodes)
+}
+
+func TestStorableAndMentioned(t *testing.T) {
+	s := commit(t, fooReservation, fooNamespace, fooQuota,
+		`{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: web}}`,
+		strings.Replace(fooReservation, "name: foo", "name: Foo", 1),
+		strings.Replace(fooQuota, ", namespace: tenant-foo", "", 1),
+		strings.Replace(fooBinding, "namespace: tenant-foo", "namespace: team-a", 1),
+		`{apiVersion: scheduling.coreweave.cloud/v1alpha1, kind: Reservation, metadata: {name: bar}, spec: {tenant: T, namespaces: [team-b, tenant-foo]}}`)
+	var storable []string
+	for _, o := range Storable(s.Objects) {
+		storable = append(storable, o.File)
+	}
+	require.Equal(t, []string{"a.yaml", "b.yaml", "c.yaml", "g.yaml", "h.yaml"}, storable)
+	require.Equal(t, []string{"team-a", "team-b"}, Mentioned(s.Objects))
 }

@@ -12,7 +12,9 @@ import (
 func claims(f *facts) []render.Finding {
 	all := make([]v1alpha1.Reservation, 0, len(f.reservations)+len(f.Live.Reservations))
 	for _, r := range f.reservations {
-		all = append(all, *r.value)
+		claimant := *r.value
+		claimant.CreationTimestamp = f.Live.Since[claimant.Name]
+		all = append(all, claimant)
 	}
 	for _, live := range f.Live.Reservations {
 		if _, inSet := f.byName[live.Name]; !inSet {
