@@ -2,7 +2,6 @@ package lock
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -68,9 +67,7 @@ func Off(node *corev1.Node) *corev1.Node {
 	n := uncordoned(node)
 	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, ours(node))
 	delete(n.Labels, v1alpha1.LabelTenant)
-	for _, key := range []string{
-		v1alpha1.AnnotationReservation, v1alpha1.AnnotationReleasingSince, v1alpha1.AnnotationTaintEffect,
-	} {
+	for _, key := range annotations {
 		delete(n.Annotations, key)
 	}
 	return n
@@ -105,9 +102,14 @@ func Holds(node *corev1.Node, r *v1alpha1.Reservation) bool {
 	return err == nil && Same(node, want)
 }
 
-// Bears reports whether the node bears any part of a lock of this operator's.
+// Bears reports whether the node bears any part of a lock: the label, or one of the annotations, so that what a
+// half-removed lock left behind (our cordon, say) is cleaned up as well.
 func Bears(node *corev1.Node) bool {
-	return node.Labels[v1alpha1.LabelTenant] != "" || node.Annotations[v1alpha1.AnnotationReservation] != ""
+	_, labelled := node.Labels[v1alpha1.LabelTenant]
+	return labelled || slices.ContainsFunc(annotations, func(key string) bool {
+		_, annotated := node.Annotations[key]
+		return annotated
+	})
 }
 
 // Since returns when the node's release began; false if it bears no such time.
@@ -116,22 +118,50 @@ func Since(node *corev1.Node) (time.Time, bool) {
 	return since, err == nil
 }
 
-// Same reports whether two states of one node are equal in all that this package writes.
+// Same reports whether two states of one node are equal in all that a lock is made of: the label, the taints of its
+// key, the annotations and the cordon. What others change on the node makes no difference.
 func Same(a, b *corev1.Node) bool {
 	return a.Spec.Unschedulable == b.Spec.Unschedulable &&
-		maps.Equal(a.Labels, b.Labels) && maps.Equal(a.Annotations, b.Annotations) &&
-		slices.EqualFunc(a.Spec.Taints, b.Spec.Taints, func(x, y corev1.Taint) bool { return x.ToString() == y.ToString() })
+		sameValue(a.Labels, b.Labels, v1alpha1.LabelTenant) &&
+		!slices.ContainsFunc(annotations, func(key string) bool { return !sameValue(a.Annotations, b.Annotations, key) }) &&
+		slices.Equal(reserved(a.Spec.Taints), reserved(b.Spec.Taints))
+}
+
+// annotations are those that this package writes.
+var annotations = []string{
+	v1alpha1.AnnotationReservation, v1alpha1.AnnotationTaintEffect, v1alpha1.AnnotationReleasingSince, v1alpha1.AnnotationCordoned,
+}
+
+func sameValue(a, b map[string]string, key string) bool {
+	x, inA := a[key]
+	y, inB := b[key]
+	return x == y && inA == inB
+}
+
+// reserved returns the taints of the lock's key, whoever put them there, as text and without their times.
+func reserved(taints []corev1.Taint) []string {
+	var out []string
+	for _, t := range taints {
+		if t.Key == v1alpha1.TaintKey {
+			out = append(out, t.ToString())
+		}
+	}
+	return out
 }
 
 // ours returns which taints of the node this operator put there: the one that bears the value of the node's tenant
-// label and the effect that the annotation remembers, or, on a node that names no Reservation, any effect (a lock
-// made by hand).
+// label and the effect that the annotation remembers. On a node that names no Reservation (a lock made by hand) it is
+// any effect, and on one that lost its label the annotation alone tells: the key has one taint per effect.
 func ours(node *corev1.Node) func(corev1.Taint) bool {
 	tenant := node.Labels[v1alpha1.LabelTenant]
 	effect := node.Annotations[v1alpha1.AnnotationTaintEffect]
 	byHand := node.Annotations[v1alpha1.AnnotationReservation] == ""
 	return func(t corev1.Taint) bool {
-		return t.Key == v1alpha1.TaintKey && tenant != "" && t.Value == tenant && (byHand || string(t.Effect) == effect)
+		sameEffect := effect != "" && string(t.Effect) == effect
+		if tenant == "" {
+			return t.Key == v1alpha1.TaintKey && sameEffect
+		}
+		return t.Key == v1alpha1.TaintKey && t.Value == tenant && (byHand || sameEffect)
 	}
 }
 
