@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,11 +44,15 @@ func kubectl(t *testing.T, args ...string) string {
 	return out
 }
 
-// installed applies config/default as the README says.
+var once sync.Once
+
+// installed applies config/default as the README says, for all tests together.
 func installed(t *testing.T) {
 	t.Helper()
-	kubectl(t, "apply", "-k", root("config", "default"))
-	kubectl(t, "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+	once.Do(func() {
+		kubectl(t, "apply", "-k", root("config", "default"))
+		kubectl(t, "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+	})
 }
 
 func eventually(t *testing.T, check func(*assert.CollectT)) {
