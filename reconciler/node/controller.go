@@ -7,8 +7,10 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -18,21 +20,20 @@ import (
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
+	"github.com/reservation-operator/reservation-operator/reconciler/lock"
 	"github.com/reservation-operator/reservation-operator/reconciler/report"
 )
 
 const (
 	// retryForbidden is the pause after a write that the API server forbade: a person must change a role first.
 	retryForbidden = 15 * time.Second
-	// retryBlocked is the pause before evictions that a disruption budget refused are tried again.
-	retryBlocked = 5 * time.Second
 )
 
 // Reconciler does the next step of one node at a time; different nodes go side by side.
 type Reconciler struct {
 	// Client reads Nodes and Reservations from a cache and writes Nodes and evictions.
 	Client client.Client
-	// Live reads pods past every cache.
+	// Live reads past every cache: pods, and Nodes before their last patch.
 	Live client.Reader
 	// Pods watches the pods of the nodes that wait for them.
 	Pods PodWatcher
@@ -59,6 +60,7 @@ type PodWatcher interface {
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
+// +kubebuilder:rbac:groups=apps,resources=daemonsets,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile reads the node, decides its next step and does it.
@@ -79,7 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	step := Next(s)
 	if step.Action == List {
 		if s, err = r.list(ctx, s); err != nil {
-			return ctrl.Result{}, err
+			return ctrl.Result{}, client.IgnoreNotFound(err) // a Node that is gone says so by an event
 		}
 		step = Next(s)
 	}
@@ -104,9 +106,15 @@ func (r *Reconciler) gather(ctx context.Context, node *corev1.Node) (Snapshot, i
 	return s, version, nil
 }
 
-// list reads the node's pods past the cache and keeps those that hold its tenant's lock in place.
+// list reads the Node and then its pods past the cache, and keeps those pods that hold its tenant's lock in place: a
+// node is never called empty by a list that is older than the last write to it.
 func (r *Reconciler) list(ctx context.Context, s Snapshot) (Snapshot, error) {
-	pods, err := r.podsOn(ctx, s.Node.Name)
+	node := &corev1.Node{}
+	if err := r.Live.Get(ctx, types.NamespacedName{Name: s.Node.Name}, node); err != nil {
+		return s, fmt.Errorf("reading node %s: %w", s.Node.Name, err)
+	}
+	s.Node = node
+	pods, err := r.podsOn(ctx, node.Name)
 	if err != nil {
 		return s, err
 	}
@@ -117,11 +125,39 @@ func (r *Reconciler) list(ctx context.Context, s Snapshot) (Snapshot, error) {
 		return s, err
 	}
 	s.Listed = true
-	s.Pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool { return !Occupies(&p, tenant, namespaces) })
+	for i := range pods {
+		counts := Occupies(&pods[i], tenant, namespaces)
+		if disowned := withoutOwner(&pods[i]); !counts && Occupies(disowned, tenant, namespaces) {
+			owned, err := r.isOwned(ctx, &pods[i], node)
+			if err != nil {
+				return s, err
+			}
+			counts = !owned
+		}
+		if counts {
+			s.Pods = append(s.Pods, pods[i])
+		}
+	}
 	slices.SortFunc(s.Pods, func(a, b corev1.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return s, nil
+}
+
+// isOwned reports whether the DaemonSet or Node that one of the tenant's pods names as its owner exists. Who may write
+// pods may name any owner, and a pod that outlived its DaemonSet is like one without.
+func (r *Reconciler) isOwned(ctx context.Context, pod *corev1.Pod, node *corev1.Node) (bool, error) {
+	owner := metav1.GetControllerOf(pod)
+	if owner.Kind == "Node" {
+		return owner.Name == node.Name && owner.UID == node.UID, nil
+	}
+	set := &metav1.PartialObjectMetadata{}
+	set.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DaemonSet"))
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: owner.Name}, set)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading the owner of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return err == nil && set.UID == owner.UID, nil
 }
 
 func (r *Reconciler) podsOn(ctx context.Context, node string) ([]corev1.Pod, error) {
@@ -169,7 +205,7 @@ func (r *Reconciler) do(ctx context.Context, s Snapshot, step Step, version int6
 	case Patch:
 		return r.patch(ctx, s, step)
 	case Evict:
-		return r.evict(ctx, step, said)
+		return r.evict(ctx, s, step, said)
 	case Drained:
 		said.Drained, said.IndexVersion = true, version
 	case Rest:
@@ -188,6 +224,7 @@ func (r *Reconciler) patch(ctx context.Context, s Snapshot, step Step) (ctrl.Res
 	err := r.Client.Patch(ctx, step.Node, change, client.FieldOwner(v1alpha1.FieldManager))
 	switch {
 	case err == nil:
+		r.census.forget(s.Node.Name) // whatever was counted, it was under another lock
 		r.Ledger.Set(s.Node.Name, report.NodeReport{PodsLeft: int32(len(s.Pods)), WaitingFor: step.Message})
 		r.announce(s, step)
 		return ctrl.Result{}, nil
@@ -211,6 +248,9 @@ func (r *Reconciler) patch(ctx context.Context, s Snapshot, step Step) (ctrl.Res
 func (r *Reconciler) announce(s Snapshot, step Step) {
 	if step.Event == "" {
 		return
+	}
+	if since, ok := lock.Since(s.Node); ok && step.Event == v1alpha1.ReasonNodeReleased {
+		report.NodeReleased(s.Now.Sub(since))
 	}
 	for _, e := range report.NodeEvents(step.Event, s.Node, s.Reservation) {
 		e.Emit(r.Events)

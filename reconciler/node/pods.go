@@ -11,12 +11,14 @@ import (
 
 // Occupies reports whether a pod keeps a tenant's node from being released (DESIGN.md, Release): it is active, it is
 // not a DaemonSet's or the node's own, and it is in one of the Reservation's namespaces or its own spec demands or
-// tolerates exactly this tenant. A pod that is being deleted occupies until it is gone.
+// tolerates exactly this tenant. A pod that is being deleted occupies until it is gone. An empty tenant, that of a node
+// without a lock, has no pods but those of the namespaces.
 func Occupies(pod *corev1.Pod, tenant string, namespaces []string) bool {
 	if !active(pod) || system(pod) {
 		return false
 	}
-	return slices.Contains(namespaces, pod.Namespace) || demands(&pod.Spec, tenant) || tolerates(&pod.Spec, tenant)
+	return slices.Contains(namespaces, pod.Namespace) ||
+		tenant != "" && (demands(&pod.Spec, tenant) || tolerates(&pod.Spec, tenant))
 }
 
 // Foreign reports whether a pod on a tenant's locked node is somebody else's: active, not the node's own or a
@@ -37,6 +39,13 @@ func system(pod *corev1.Pod) bool {
 	}
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return mirror && owner != nil && owner.Kind == "Node" && owner.APIVersion == "v1"
+}
+
+// withoutOwner returns the pod as it would be if it named no owner.
+func withoutOwner(pod *corev1.Pod) *corev1.Pod {
+	p := *pod
+	p.OwnerReferences = nil
+	return &p
 }
 
 // demands reports whether the pod can only run on the tenant's nodes.

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -14,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
 	"github.com/reservation-operator/reservation-operator/reconciler/lock"
 )
 
@@ -24,10 +23,8 @@ import (
 // anything that a lock is made of changed on it, when its Reservation's spec changed, and when a pod that it waits
 // for did. Heartbeats wake nobody.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, pods *Watcher) error {
-	granted := make(chan event.GenericEvent, 1024)
-	r.View.Watch(func(node string) {
-		granted <- event.GenericEvent{Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}}
-	}, nil)
+	granted := &allocate.Wake{}
+	r.View.Watch(granted.Add, nil)
 	concurrency := r.Concurrency
 	if concurrency == 0 {
 		concurrency = 16
@@ -38,8 +35,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, pods *Watcher) error {
 		For(&corev1.Node{}, builder.WithPredicates(lockChanged)).
 		Watches(&v1alpha1.Reservation{}, handler.EnqueueRequestsFromMapFunc(r.nodesOf),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesRawSource(source.Channel(granted, &handler.EnqueueRequestForObject{})).
-		WatchesRawSource(source.Channel(pods.events, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(granted).
+		WatchesRawSource(&pods.changed).
 		Complete(r)
 }
 

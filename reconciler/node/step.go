@@ -26,7 +26,7 @@ type Snapshot struct {
 	// Reservation is the grant's, or nil if it is gone.
 	Reservation *v1alpha1.Reservation
 	// Pods are the pods of the node's tenant that still count (see Occupies), sorted by namespace and name; Listed
-	// says that they were read from the API server after everything above was.
+	// says that they, and the Node before them, were read past every cache after the grant was.
 	Pods   []corev1.Pod
 	Listed bool
 	// Now is the time.
@@ -41,7 +41,7 @@ const (
 	Rest Action = iota
 	// Patch: write Step.Node, with the resourceVersion of the snapshot's Node as precondition.
 	Patch
-	// List: read the node's pods and ask again.
+	// List: read the node and its pods past every cache and ask again.
 	List
 	// Evict: evict Step.Evict, each with its UID as precondition, and look again when they are gone.
 	Evict
@@ -130,8 +130,8 @@ func (s Snapshot) release() Step {
 		return s.unenforced()
 	case !s.Listed:
 		return Step{Action: List}
-	case len(s.Pods) == 0:
-		return Step{Action: Drained}
+	case len(s.Pods) == 0, !lock.Bears(s.Node):
+		return Step{Action: Drained} // without a lock there is nothing to wait for: nobody was promised anything
 	case !marked:
 		want := lock.Releasing(s.Node, s.Grant.Reservation, s.Now)
 		return Step{Action: Patch, Node: want, Event: v1alpha1.ReasonReleaseStarted, Message: s.waitingFor()}
@@ -148,6 +148,8 @@ func (s Snapshot) free() Step {
 	switch {
 	case !lock.Bears(s.Node):
 		return Step{}
+	case !s.Enforced:
+		return s.unenforced()
 	case !s.Listed:
 		return Step{Action: List}
 	case len(s.Pods) > 0:

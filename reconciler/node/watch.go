@@ -9,14 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
 )
 
 // Watcher is the PodWatcher of a real cluster: an informer per node that waits, over the pods of that node alone
-// (spec.nodeName). Start it with the manager; it ends every watch when its context does.
+// (spec.nodeName). Add it to the manager, once; it ends every watch when its context does.
 type Watcher struct {
-	client kubernetes.Interface
-	events chan event.GenericEvent
+	client  kubernetes.Interface
+	changed allocate.Wake
 
 	mu      sync.Mutex
 	ctx     context.Context
@@ -25,7 +26,7 @@ type Watcher struct {
 
 // NewWatcher returns a Watcher that reads with the given client.
 func NewWatcher(client kubernetes.Interface) *Watcher {
-	return &Watcher{client: client, events: make(chan event.GenericEvent, 256), watches: map[string]context.CancelFunc{}}
+	return &Watcher{client: client, watches: map[string]context.CancelFunc{}}
 }
 
 // Start runs until the context ends. Watches that were asked for before are begun then.
@@ -70,17 +71,18 @@ func (w *Watcher) begin(node string) {
 	onlyNode := func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
 	}
-	look := func() {
-		select {
-		case w.events <- event.GenericEvent{Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}}:
-		case <-ctx.Done():
-		}
-	}
+	look := func() { w.changed.Add(node) }
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
 		ListerWatcher: cache.NewFilteredListWatchFromClient(w.client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll, onlyNode),
 		ObjectType:    &corev1.Pod{},
 		Handler: cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { look() }, UpdateFunc: func(any, any) { look() }, DeleteFunc: func(any) { look() },
+			AddFunc: func(any) { look() }, DeleteFunc: func(any) { look() },
+			UpdateFunc: func(before, after any) {
+				if before, after := before.(*corev1.Pod), after.(*corev1.Pod); before.Status.Phase != after.Status.Phase ||
+					before.UID != after.UID || !before.DeletionTimestamp.Equal(after.DeletionTimestamp) {
+					look()
+				}
+			},
 		},
 		Transform: onlyLife,
 	})
