@@ -62,8 +62,8 @@ func packageComment(dir string, files []*ast.File, names map[*ast.File]string) s
 		begin := "Package " + file.Name.Name + " "
 		if file.Name.Name == "main" {
 			begin = "Command " + path.Base(dir) + " "
-			if base == "main.go" && len(files) == 1 {
-				base = "doc.go" // a command in one file needs no second one
+			if base == "main.go" {
+				base = "doc.go" // where a reader of a command looks first
 			}
 		}
 		if base == "doc.go" && strings.HasPrefix(file.Doc.Text(), begin) {

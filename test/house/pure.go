@@ -19,6 +19,9 @@ var Pure = []string{
 	"reconciler/allocate/status.go",
 	"reconciler/apply/inventory.go",
 	"reconciler/binding/accept.go",
+	"reconciler/binding/decide.go",
+	"reconciler/commit/converge.go",
+	"reconciler/commit/drift.go",
 	"reconciler/commit/history.go",
 	"reconciler/lock/*.go",
 	"reconciler/node/pods.go",
@@ -40,6 +43,7 @@ var Pure = []string{
 	"webhook/inject/pod.go",
 	"webhook/inject/toleration.go",
 	"webhook/serve/configurations.go",
+	"webhook/validate/rules.go",
 }
 
 // outside are packages of the standard library that reach out of the program, or bring chance into it.
