@@ -155,7 +155,7 @@ type ReservationSourceSpec struct {
 	// +kubebuilder:default="1m"
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('500ms')",message="must be a duration of at least 500ms"
 	// +optional
-	Interval metav1.Duration `json:"interval,omitempty"`
+	Interval metav1.Duration `json:"interval,omitzero"`
 
 	// How long one exchange with the repository may take.
 	//

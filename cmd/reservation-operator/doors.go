@@ -66,7 +66,7 @@ func (w *wiring) doors(ctx context.Context) error {
 	if err := registrar.SetupWithManager(w, w.certificates.Changed()); err != nil {
 		return err
 	}
-	if err := (&binding.Reconciler{Client: w.GetClient(), Door: door{registrar}}).SetupWithManager(w); err != nil {
+	if err := (&binding.Reconciler{Client: w.GetClient(), Index: w.view, Door: door{registrar}}).SetupWithManager(w); err != nil {
 		return err
 	}
 	if w.self, err = whoAmI(ctx, typed); err != nil {

@@ -15,6 +15,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+	"github.com/reservation-operator/reservation-operator/reconciler/binding"
 	"github.com/reservation-operator/reservation-operator/reconciler/report"
 )
 
@@ -64,6 +65,7 @@ type Reconciler struct {
 }
 
 // +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservations,verbs=get;list;watch
+// +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservationbindings,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=configmaps,namespace=reservation-operator,verbs=create;list;watch
 // +kubebuilder:rbac:groups="",resources=configmaps,namespace=reservation-operator,resourceNames=reservation-index,verbs=get;update;patch
@@ -133,8 +135,13 @@ func (r *Reconciler) gather(ctx context.Context, index Index) (Snapshot, error) 
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return Snapshot{}, fmt.Errorf("listing nodes: %w", err)
 	}
+	var bindings v1alpha1.ReservationBindingList
+	if err := r.Client.List(ctx, &bindings, client.UnsafeDisableDeepCopy); err != nil {
+		return Snapshot{}, fmt.Errorf("listing reservation bindings: %w", err)
+	}
+	_, bound := binding.Decide(bindings.Items, reservations.Items)
 	s := Snapshot{
-		Reservations: reservations.Items, Index: index, MaxBytes: maxBytes,
+		Reservations: reservations.Items, Bound: bound, Index: index, MaxBytes: maxBytes,
 		Nodes: make([]Node, 0, len(nodes.Items)), Drained: map[string]bool{},
 	}
 	for i := range nodes.Items {
@@ -157,7 +164,7 @@ func NodeOf(node *corev1.Node) Node {
 // write stores the decided index, with the resourceVersion of the one that the decision was made from as
 // precondition, and returns it. An index that says the same already is not written.
 func (r *Reconciler) write(ctx context.Context, stored *corev1.ConfigMap, before, decided Index) (Index, error) {
-	if decided.Equal(before) && stored.Data[KeyNodes] == decided.Data()[KeyNodes] {
+	if data := decided.Data(); decided.Equal(before) && stored.Data[KeyNodes] == data[KeyNodes] && stored.Data[KeyBound] == data[KeyBound] {
 		return before, nil
 	}
 	decided.Version = before.Version + 1

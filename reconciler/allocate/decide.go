@@ -6,8 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 )
@@ -22,12 +21,15 @@ type Node struct {
 	Holder string
 	// Tenant is the value of the node's label reserved.tenant; empty for none.
 	Tenant string
+	// Marked says that the node bears any part of a lock, such as a cordon of this operator's, if only what is left
+	// of one that somebody took off by hand.
+	Marked bool
 	// Deleting is true once the Node object is being deleted.
 	Deleting bool
 }
 
 // locked reports whether the node bears any part of a lock.
-func (n Node) locked() bool { return n.Holder != "" || n.Tenant != "" }
+func (n Node) locked() bool { return n.Holder != "" || n.Tenant != "" || n.Marked }
 
 // Snapshot is everything that a decision rests on, gathered at one moment.
 type Snapshot struct {
@@ -37,6 +39,8 @@ type Snapshot struct {
 	Nodes []Node
 	// Index is what is granted now.
 	Index Index
+	// Bound are the namespaces with accepted bindings, sorted. They are only passed on.
+	Bound []string
 	// Drained names the releasing nodes on which, after their release was enforced, no pod of the tenant was left.
 	Drained map[string]bool
 	// MaxBytes is the most bytes that the index may hold; 0 means no bound.
@@ -63,15 +67,24 @@ type Decision struct {
 //  4. A free node goes to the first claimant: the older Reservation, then the smaller UID, then the smaller name.
 //  5. A node that bears a lock and has no grant is taken up as its own lock says: the index was lost, or somebody
 //     labelled it by hand.
+//  6. A Reservation whose selector cannot be read keeps what it holds; one that names neither pool nor nodes claims
+//     nothing.
+//  7. A node that is away (no Node object) keeps its grant while its holder claims it by name, and gets no new one.
+//  8. While a node bears its own holder's lock for another tenant (the Reservation was made anew under its old name),
+//     it accepts nobody.
+//  9. Where the index is full, no new grant and no further namespace is written; what is held stays held.
 func Decide(s Snapshot) Decision {
 	d := decider{
 		Snapshot:     s,
 		nodes:        make(map[string]Node, len(s.Nodes)),
 		reservations: make(map[string]*v1alpha1.Reservation, len(s.Reservations)),
 		claims:       map[string][]*v1alpha1.Reservation{},
-		next:         Index{Version: s.Index.Version, Grants: make(map[string]Grant, len(s.Index.Grants))},
+		next:         Index{Version: s.Index.Version, Bound: s.Bound, Grants: make(map[string]Grant, len(s.Index.Grants))},
 		pending:      map[string][]v1alpha1.PendingNode{},
 		generations:  make(map[string]int64, len(s.Reservations)),
+		unreadable:   map[string]bool{},
+		full:         map[string]bool{},
+		byLabel:      map[string]map[string][]int{},
 	}
 	for _, node := range s.Nodes {
 		d.nodes[node.Name] = node
@@ -96,46 +109,11 @@ type decider struct {
 	next        Index
 	pending     map[string][]v1alpha1.PendingNode
 	generations map[string]int64
-}
-
-func (d *decider) gatherClaims() {
-	ordered := make([]*v1alpha1.Reservation, 0, len(d.Reservations))
-	for i := range d.Reservations {
-		ordered = append(ordered, &d.Reservations[i])
-	}
-	slices.SortFunc(ordered, older)
-	for _, r := range ordered {
-		d.reservations[r.Name], d.generations[r.Name] = r, r.Generation
-		if !r.DeletionTimestamp.IsZero() {
-			continue
-		}
-		selector, err := selectorOf(r)
-		if err != nil {
-			continue // reported on the Reservation; it keeps what it holds, see grant
-		}
-		if r.Spec.ReservedNodes == nil {
-			for _, node := range d.Nodes {
-				if selector.Matches(labels.Set(node.Labels)) {
-					d.claims[node.Name] = append(d.claims[node.Name], r)
-				}
-			}
-			continue
-		}
-		for _, name := range r.Spec.ReservedNodes {
-			node, exists := d.nodes[name]
-			switch {
-			case !exists:
-				d.pend(r, name, v1alpha1.PendingNotFound, "")
-				if d.Index.Grants[name].Reservation == r.Name {
-					d.claims[name] = append(d.claims[name], r) // its entry stays while its Node is away
-				}
-			case !selector.Matches(labels.Set(node.Labels)):
-				d.pend(r, name, v1alpha1.PendingSelectorMismatch, "")
-			default:
-				d.claims[name] = append(d.claims[name], r)
-			}
-		}
-	}
+	// unreadable names the Reservations whose selector cannot be read, and full the nodes that the index has no room
+	// for, or not for all of their namespaces.
+	unreadable, full map[string]bool
+	// byLabel finds nodes by a label's key and value, as indexes of Nodes; a key is in it once it was asked for.
+	byLabel map[string]map[string][]int
 }
 
 // names returns every node that has a grant, a claim or a lock, sorted.
@@ -168,6 +146,8 @@ func (d *decider) grant(name string) (Grant, bool) {
 			return Grant{Reservation: now.Reservation, Phase: Freed}, true
 		case now.Phase == Freed:
 			// Unlocked or gone: free, and so open to the first claimant below.
+		case holder != nil && node.Holder == holder.Name && node.Tenant != "" && node.Tenant != holder.Spec.Tenant:
+			return Grant{Reservation: holder.Name}, true
 		case holder != nil:
 			return held(holder), true
 		case !exists:
@@ -187,9 +167,10 @@ func (d *decider) grant(name string) (Grant, bool) {
 	return held(first), true
 }
 
-// adopt returns the grant that a lock without one stands for.
+// adopt returns the grant that a lock without one stands for. A holder that no object can be called is nobody: who may
+// annotate a Node must not write into the index through it.
 func (d *decider) adopt(node Node) Grant {
-	if node.Holder == "" {
+	if len(validation.IsDNS1123Subdomain(node.Holder)) > 0 {
 		return Grant{Reservation: Orphan, Phase: Releasing}
 	}
 	return Grant{Reservation: node.Holder}
@@ -202,7 +183,7 @@ func (d *decider) holder(name string, g Grant) *v1alpha1.Reservation {
 	if r == nil || !r.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	if _, err := selectorOf(r); err != nil && g.Phase == Held {
+	if d.unreadable[r.Name] && g.Phase == Held {
 		return r
 	}
 	for _, claimant := range d.claims[name] {
@@ -220,36 +201,18 @@ func (d *decider) first(name string) *v1alpha1.Reservation {
 	return d.claims[name][0]
 }
 
-// takesOver reports whether the first claimant of a node that its holder gave up may have it now.
+// takesOver reports whether the first claimant of a node that its holder gave up may have it now: it is drained, or
+// both the lock on it and who gave it up are of the claimant's own tenant.
 func (d *decider) takesOver(node Node, now Grant) bool {
 	first := d.first(node.Name)
 	if first == nil || node.Deleting {
 		return false
 	}
-	drained := now.Phase == Releasing && d.Drained[node.Name]
-	return drained || first.Spec.Tenant == d.tenant(node.Name, now)
-}
-
-// fit takes back new grants, the last names first, until the index is no larger than it may be. What is held already
-// is never taken back.
-func (d *decider) fit() {
-	if d.MaxBytes <= 0 {
-		return
+	if now.Phase == Releasing && d.Drained[node.Name] {
+		return true
 	}
-	size := 0
-	for _, value := range d.next.Data() {
-		size += len(value)
-	}
-	for _, name := range slices.Backward(slices.Sorted(maps.Keys(d.next.Grants))) {
-		if size <= d.MaxBytes {
-			return
-		}
-		if _, had := d.Index.Grants[name]; had || d.nodes[name].locked() {
-			continue
-		}
-		size -= d.next.Grants[name].bytes(name)
-		delete(d.next.Grants, name)
-	}
+	giver := d.reservations[now.Reservation]
+	return first.Spec.Tenant == d.tenant(node.Name, now) && (giver == nil || giver.Spec.Tenant == first.Spec.Tenant)
 }
 
 // explain says of every claim that was not granted why not.
@@ -257,17 +220,19 @@ func (d *decider) explain() {
 	for name, claimants := range d.claims {
 		grant, granted := d.next.Grants[name]
 		for _, r := range claimants {
+			node, exists := d.nodes[name]
 			switch {
+			case !exists:
+				// That its Node is away was said when the claims were gathered.
+			case d.full[name] && (!granted || grant.Reservation == r.Name):
+				d.pend(r, name, v1alpha1.PendingIndexFull, "")
 			case granted && grant.Reservation == r.Name && grant.Phase == Held:
-				// Held: whether its Node is away was said when the claims were gathered.
 			case granted && grant.Phase == Held:
 				d.pend(r, name, v1alpha1.PendingHeldBy, grant.Reservation)
 			case granted:
 				d.pend(r, name, v1alpha1.PendingReleasingFrom, d.tenant(name, grant))
-			case d.nodes[name].Deleting:
+			case node.Deleting:
 				d.pend(r, name, v1alpha1.PendingNodeDeleting, "")
-			default:
-				d.pend(r, name, v1alpha1.PendingIndexFull, "")
 			}
 		}
 	}
@@ -276,12 +241,15 @@ func (d *decider) explain() {
 	}
 }
 
-// tenant returns the tenant of a grant, as its Reservation or, where that is gone, the node's label says.
+// tenant returns the tenant of a grant: whose lock the node bears, or, before it bears one, the Reservation's.
 func (d *decider) tenant(node string, g Grant) string {
+	if tenant := d.nodes[node].Tenant; tenant != "" {
+		return tenant
+	}
 	if r := d.reservations[g.Reservation]; r != nil {
 		return r.Spec.Tenant
 	}
-	return d.nodes[node].Tenant
+	return ""
 }
 
 func (d *decider) pend(r *v1alpha1.Reservation, node string, reason v1alpha1.PendingReason, by string) {
@@ -299,12 +267,4 @@ func older(a, b *v1alpha1.Reservation) int {
 		strings.Compare(string(a.UID), string(b.UID)),
 		strings.Compare(a.Name, b.Name),
 	)
-}
-
-// selectorOf returns the pool of a Reservation: everything where it has names and no selector.
-func selectorOf(r *v1alpha1.Reservation) (labels.Selector, error) {
-	if r.Spec.NodeSelector == nil {
-		return labels.Everything(), nil
-	}
-	return metav1.LabelSelectorAsSelector(r.Spec.NodeSelector)
 }

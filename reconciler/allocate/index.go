@@ -17,6 +17,9 @@ const (
 	KeyNodes = "nodes"
 	// KeyGrants holds who has which node, a line per node, sorted.
 	KeyGrants = "grants"
+	// KeyBound holds the namespaces with accepted bindings, "|tenant-foo|tenant-bar|", sorted. The keep-out fence
+	// leaves their pods to the webhook.
+	KeyBound = "bound"
 	// KeyVersion holds a counter that grows with every write. The fence's refusals name it, so that the operator
 	// can tell which index the API server enforces.
 	KeyVersion = "version"
@@ -44,7 +47,7 @@ type Grant struct {
 	Reservation string
 	// Phase is where the grant stands.
 	Phase Phase
-	// Namespaces are those whose pods the node accepts, sorted; nil in every phase but Held.
+	// Namespaces are those whose pods the node accepts, sorted; nil if it accepts nobody, as in every phase but Held.
 	Namespaces []string
 }
 
@@ -55,11 +58,13 @@ type Index struct {
 	Version int64
 	// Grants maps each node that is not free to its grant.
 	Grants map[string]Grant
+	// Bound are the namespaces with accepted bindings, sorted.
+	Bound []string
 }
 
-// Equal reports whether two indexes grant the same, whatever their versions.
+// Equal reports whether two indexes say the same, whatever their versions.
 func (x Index) Equal(y Index) bool {
-	return maps.EqualFunc(x.Grants, y.Grants, Grant.equal)
+	return slices.Equal(x.Bound, y.Bound) && maps.EqualFunc(x.Grants, y.Grants, Grant.equal)
 }
 
 func (g Grant) equal(h Grant) bool {
@@ -87,39 +92,48 @@ func (x Index) Data() map[string]string {
 	return map[string]string{
 		KeyNodes:   nodes.String(),
 		KeyGrants:  grants.String(),
+		KeyBound:   "|" + strings.Join(append(slices.Clone(x.Bound), ""), "|"),
 		KeyVersion: strconv.FormatInt(x.Version, 10),
 	}
 }
 
+// maxVersion is above any version that counting up from a time in seconds can reach.
+const maxVersion = 1 << 53
+
 // Parse reads the data of the index ConfigMap. Empty data is the zero Index. An error says which key and line is
-// wrong: somebody else wrote the ConfigMap, and what it grants is not to be guessed.
+// wrong: somebody else wrote the ConfigMap, and what it grants is not to be guessed. Data that is only written in
+// another way than Data writes it, or accepts namespaces on a node that accepts nobody, is read as Data would say it.
 func Parse(data map[string]string) (Index, error) {
 	x := Index{Grants: map[string]Grant{}}
 	if v := data[KeyVersion]; v != "" {
 		version, err := strconv.ParseInt(v, 10, 64)
-		if err != nil {
-			return Index{}, fmt.Errorf("index: %s: %q is not a number", KeyVersion, v)
+		if err != nil || version < 0 || version > maxVersion {
+			return Index{}, fmt.Errorf("index: %s: %q is not a number that this operator wrote", KeyVersion, v)
 		}
 		x.Version = version
 	}
 	for i, line := range strings.Split(strings.TrimRight(data[KeyGrants], "\n"), "\n") {
 		fields := strings.Fields(line)
-		switch {
-		case len(fields) == 0:
+		if len(fields) == 0 {
 			continue
-		case len(fields) == 2:
-			x.Grants[fields[0]] = Grant{Reservation: fields[1]}
-		case len(fields) == 3 && (Phase(fields[2]) == Releasing || Phase(fields[2]) == Freed):
-			x.Grants[fields[0]] = Grant{Reservation: fields[1], Phase: Phase(fields[2])}
-		default:
+		}
+		grant, ok := parseGrant(fields[1:])
+		if !ok || strings.Contains(fields[0], "|") {
 			return Index{}, fmt.Errorf("index: %s, line %d: want \"NODE RESERVATION [releasing|freed]\", got %q",
 				KeyGrants, i+1, line)
 		}
+		if _, twice := x.Grants[fields[0]]; twice {
+			return Index{}, fmt.Errorf("index: %s, line %d: node %s has a line already", KeyGrants, i+1, fields[0])
+		}
+		x.Grants[fields[0]] = grant
+	}
+	if bound := strings.Trim(data[KeyBound], "|"); bound != "" {
+		x.Bound = strings.Split(bound, "|")
 	}
 	for pair := range strings.SplitSeq(strings.Trim(data[KeyNodes], "|"), "|") {
 		node, namespace, _ := strings.Cut(pair, " ")
 		grant, granted := x.Grants[node]
-		if granted && namespace != "" {
+		if granted && grant.Phase == Held && namespace != "" {
 			grant.Namespaces = append(grant.Namespaces, namespace)
 			x.Grants[node] = grant
 		}
@@ -127,11 +141,28 @@ func Parse(data map[string]string) (Index, error) {
 	return x, nil
 }
 
-// bytes returns how much of the index's data a grant takes up.
+func parseGrant(fields []string) (Grant, bool) {
+	switch len(fields) {
+	case 1:
+		return Grant{Reservation: fields[0]}, true
+	case 2:
+		phase := Phase(fields[1])
+		return Grant{Reservation: fields[0], Phase: phase}, phase == Releasing || phase == Freed
+	}
+	return Grant{}, false
+}
+
+// bytes returns how much of Data a grant takes up.
 func (g Grant) bytes(node string) int {
-	size := 2*len(node) + len(g.Reservation) + len(g.Phase) + 5
+	size := len(node + " " + g.Reservation + "\n")
+	if g.Phase != Held {
+		size += len(" " + g.Phase)
+	}
+	if len(g.Namespaces) == 0 {
+		return size + len(node+" |")
+	}
 	for _, namespace := range g.Namespaces {
-		size += len(node) + len(namespace) + 2
+		size += len(node + " " + namespace + "|")
 	}
 	return size
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // SetupWithManager registers the worker: it decides again when a Reservation's spec, a Node's labels or lock, the
-// index or the set of drained nodes changed, gathering the changes of a tenth of a second.
+// index, a binding or the set of drained nodes changed, gathering the changes of a tenth of a second.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	drained := make(chan event.GenericEvent, 1)
 	r.Ledger.Watch(func(node string) {
@@ -38,13 +38,14 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("allocate").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Watches(&v1alpha1.Reservation{}, all, builder.WithPredicates(claimChanged)).
+		Watches(&v1alpha1.ReservationBinding{}, all, builder.WithPredicates(claimChanged)).
 		Watches(&corev1.Node{}, all, builder.WithPredicates(nodeChanged)).
 		Watches(&corev1.ConfigMap{}, all, builder.WithPredicates(r.isIndex())).
 		WatchesRawSource(source.Channel(drained, all)).
 		Complete(r)
 }
 
-// claimChanged passes what can change a Reservation's claims: its spec and its deletion.
+// claimChanged passes what can change what a Reservation claims, or whether a binding counts: spec and deletion.
 var claimChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
 		e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()

@@ -20,6 +20,9 @@ type View struct {
 	nodes         map[string][]string
 	onNode        []func(node string)
 	onReservation []func(reservation string)
+	onBound       []func()
+	// bound is that of the last enforced index; nil before there was one.
+	bound []string
 }
 
 // Watch registers functions that are called after each publication: onNode for every node whose grant or enforcement
@@ -42,6 +45,10 @@ func (v *View) Publish(decision Decision, enforced bool) {
 	index := decision.Index
 	v.mu.Lock()
 	nodes, reservations := v.changes(decision, enforced)
+	var onBound []func()
+	if enforced && (v.bound == nil || !slices.Equal(v.bound, index.Bound)) {
+		v.bound, onBound = append([]string{}, index.Bound...), v.onBound
+	}
 	v.index, v.enforced, v.nodes = index, enforced, map[string][]string{}
 	v.pending, v.generations = decision.Pending, decision.Generations
 	for _, node := range slices.Sorted(maps.Keys(index.Grants)) {
@@ -50,6 +57,9 @@ func (v *View) Publish(decision Decision, enforced bool) {
 	}
 	onNode, onReservation := v.onNode, v.onReservation
 	v.mu.Unlock()
+	for _, f := range onBound {
+		f()
+	}
 	for _, f := range onNode {
 		for node := range nodes {
 			f(node)
@@ -110,6 +120,21 @@ func (v *View) Nodes(reservation string) []string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.nodes[reservation]
+}
+
+// WatchBound registers a function that is called when the answer of Bound changed. It must not block.
+func (v *View) WatchBound(f func()) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.onBound = append(v.onBound, f)
+}
+
+// Bound returns the namespaces with accepted bindings, sorted, that the API server was last seen to leave to the
+// webhook; false before it was seen once. The caller must not change the slice.
+func (v *View) Bound() ([]string, bool) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.bound, v.bound != nil
 }
 
 // Enforced reports whether the API server was seen to enforce the index, and the index's version; 0 means that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
@@ -28,8 +29,18 @@ const (
 type Reconciler struct {
 	// Client reads ReservationBindings and Reservations from a cache and writes the status of the former.
 	Client client.Client
+	// Index says which namespaces keep-out leaves to the webhook.
+	Index Index
 	// Door registers.
 	Door Door
+}
+
+// Index is the enforced index, of which this package needs one list: the namespaces that keep-out leaves to the webhook,
+// and false before that is known. WatchBound registers a function that is called when the answer changed; it must not
+// block.
+type Index interface {
+	Bound() (namespaces []string, known bool)
+	WatchBound(func())
 }
 
 // +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservations,verbs=get;list;watch
@@ -43,7 +54,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	err = r.Door.Ensure(ctx, bound)
+	// A namespace is registered once keep-out leaves its pods alone, or they would get both.
+	settled, known := r.Index.Bound()
+	if !known {
+		return ctrl.Result{}, nil // what a former run registered stays until the index is enforced
+	}
+	registered := slices.DeleteFunc(slices.Clone(bound), func(n string) bool { return !slices.Contains(settled, n) })
+	err = r.Door.Ensure(ctx, registered)
 	switch {
 	case ctx.Err() != nil:
 		return ctrl.Result{}, ctx.Err() // the operator is stopping: that is nobody's fault, and nothing to write down
@@ -51,7 +68,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil // nor is this
 	}
 	outcome := registration(err)
-	again, err := r.writeStatuses(ctx, decisions, outcome)
+	waiting := report.Waiting(v1alpha1.ReasonProgressing,
+		"pods are injected once the API server leaves those of this namespace to the webhook", 0)
+	again, err := r.writeStatuses(ctx, decisions, func(d Decision) report.Outcome {
+		if outcome.OK() && !slices.Contains(registered, d.Binding.Namespace) {
+			return outcomeOf(d, waiting)
+		}
+		return outcomeOf(d, outcome)
+	})
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -103,10 +127,10 @@ func outcomeOf(d Decision, registration report.Outcome) report.Outcome {
 
 // writeStatuses writes the status of each binding whose status is not what it should be. One that cannot be written
 // does not keep the others from it. again is true if some must be looked at again, because the cache is behind.
-func (r *Reconciler) writeStatuses(ctx context.Context, decisions []Decision, registration report.Outcome) (again bool, err error) {
+func (r *Reconciler) writeStatuses(ctx context.Context, decisions []Decision, outcome func(Decision) report.Outcome) (again bool, err error) {
 	var errs []error
 	for _, d := range decisions {
-		switch err := r.writeStatus(ctx, d, outcomeOf(d, registration)); {
+		switch err := r.writeStatus(ctx, d, outcome(d)); {
 		case apierrors.IsConflict(err):
 			again = true
 		case client.IgnoreNotFound(err) != nil:

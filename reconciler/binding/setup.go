@@ -30,12 +30,20 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		q.Add(key)
 		return nil
 	})
+	bound := make(chan event.GenericEvent, 1)
+	r.Index.WatchBound(func() {
+		select {
+		case bound <- event.GenericEvent{Object: &v1alpha1.ReservationBinding{}}:
+		default: // one that was not read yet stands for this one too
+		}
+	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("binding").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Watches(&v1alpha1.ReservationBinding{}, one, builder.WithPredicates(specChanged)).
 		Watches(&v1alpha1.Reservation{}, one, builder.WithPredicates(specChanged)).
 		WatchesRawSource(start).
+		WatchesRawSource(source.Channel(bound, one)).
 		Complete(r)
 }
 

@@ -97,7 +97,7 @@ func TestOthersAreNotHeldUpWhileTheOperatorIsDown(t *testing.T) {
 
 	err := shared.Client.Create(t.Context(), pod("down", "tenants-own", ""))
 	require.Error(t, err, "a tenant's pod is not let in uninjected")
-	require.ErrorContains(t, err, "inject.reservations.scheduling.coreweave.cloud")
+	require.ErrorContains(t, err, "inject.scheduling.coreweave.cloud")
 }
 
 func TestBindingOfANamespaceWithoutARightInjectsNothing(t *testing.T) {

@@ -54,7 +54,7 @@ func TestPage(t *testing.T) {
 	// Pod-side: exactly the page's fields are injected, and the pod runs on a reserved node.
 	kubectl("apply", "-f", "testdata/page/pod.yaml")
 	training := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant-foo", Name: "training-step"}}
-	t.Cleanup(func() { _ = shared.Client.Delete(t.Context(), training) })
+	t.Cleanup(func() { _ = shared.Client.Delete(context.Background(), training) })
 	eventually(t, func(c *assert.CollectT) {
 		require.NoError(c, shared.Client.Get(t.Context(), client.ObjectKeyFromObject(training), training))
 		require.Equal(c, corev1.PodRunning, training.Status.Phase)

@@ -9,6 +9,6 @@
 // What it never does: it decides nothing about nodes, writes no index, and never deletes a policy to make it anew.
 //
 //	installer := &fence.Installer{Client: live, Settings: fence.Settings{Namespace: "reservation-operator", KeepOut: true}}
-//	err := installer.Ensure(ctx, []string{"tenant-foo"})
+//	err := installer.Ensure(ctx)
 //	version, err := fence.Probe{Client: live}.Version(ctx)
 package fence

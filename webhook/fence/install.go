@@ -18,7 +18,7 @@ import (
 )
 
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings;mutatingadmissionpolicies;mutatingadmissionpolicybindings,verbs=create
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,verbs=get;update,resourceNames=reservation-fence-bindings;reservation-fence-pods;reservation-keep-out-check;reservation-keep-out-update
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,verbs=get;update,resourceNames=reservation-fence-bindings;reservation-fence-pods;reservation-keep-out-check
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicies;mutatingadmissionpolicybindings,verbs=get;update,resourceNames=reservation-keep-out
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get,resourceNames=*
 // +kubebuilder:rbac:groups="",namespace=reservation-operator,resources=configmaps,verbs=get,resourceNames=reservation-index
@@ -40,12 +40,12 @@ type Installer struct {
 	Settings Settings
 }
 
-// Ensure makes the live fences those of Settings and bound, the namespaces with accepted bindings. What is missing is
+// Ensure makes the live fences those of Settings. What is missing is
 // created, what differs is updated in place, and nothing is deleted; where all is as it should be it only reads. An
 // error names the object; what came before it in the order of Policies is done, and calling again goes on. Labels and
 // annotations that others add stay.
-func (i *Installer) Ensure(ctx context.Context, bound []string) error {
-	objects := append(probeObjects(), Policies(i.Settings, bound)...)
+func (i *Installer) Ensure(ctx context.Context) error {
+	objects := append(probeObjects(), Policies(i.Settings)...)
 	for _, object := range objects {
 		if err := ensure(ctx, i.Client, object.(client.Object)); err != nil {
 			return fmt.Errorf("installing the fences: %T %s: %w", object, object.(client.Object).GetName(), err)

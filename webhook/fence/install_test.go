@@ -15,19 +15,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
 	"github.com/reservation-operator/reservation-operator/webhook/fence"
 )
 
 // bind has these namespaces taken as those with accepted bindings, until the test ends, and waits until it is in force.
 func bind(t *testing.T, namespaces ...string) {
 	t.Helper()
-	c := cluster(t)
-	installer := &fence.Installer{Client: c, Settings: settings}
-	require.NoError(t, installer.Ensure(t.Context(), namespaces))
+	write := func(bound ...string) {
+		writeIndex(t, func(version int64) map[string]string {
+			return allocate.Index{Version: version, Bound: bound}.Data()
+		})
+	}
+	write(namespaces...)
 	awaitKeepOut(t, namespaces[0], false)
 	t.Cleanup(func() {
-		ctx := after(t)
-		assert.NoError(t, installer.Ensure(ctx, nil))
+		write()
 		awaitKeepOut(t, namespaces[0], true)
 	})
 }
@@ -76,16 +79,8 @@ func writes(t *testing.T) (client.Client, *atomic.Int64) {
 func TestEnsureAgainWritesNothing(t *testing.T) {
 	c, count := writes(t)
 	installer := &fence.Installer{Client: c, Settings: settings}
-	require.NoError(t, installer.Ensure(t.Context(), nil))
+	require.NoError(t, installer.Ensure(t.Context()))
 	require.Zero(t, count.Load(), "an installed fence")
-
-	bound := []string{"b", "a"}
-	require.NoError(t, installer.Ensure(t.Context(), bound))
-	require.EqualValues(t, 2, count.Load(), "the two bindings of keep-out")
-	require.NoError(t, installer.Ensure(t.Context(), []string{"a", "b"}))
-	require.EqualValues(t, 2, count.Load(), "the same namespaces")
-	require.NoError(t, installer.Ensure(t.Context(), nil))
-	require.EqualValues(t, 4, count.Load(), "and back")
 }
 
 func TestDriftIsCorrectedInPlace(t *testing.T) {
@@ -126,7 +121,7 @@ func TestDriftIsCorrectedInPlace(t *testing.T) {
 			require.NoError(t, c.Update(t.Context(), test.object))
 
 			count.Store(0)
-			require.NoError(t, (&fence.Installer{Client: c, Settings: settings}).Ensure(t.Context(), nil))
+			require.NoError(t, (&fence.Installer{Client: c, Settings: settings}).Ensure(t.Context()))
 			require.EqualValues(t, 1, count.Load())
 			require.NoError(t, c.Get(t.Context(), key, test.object))
 			require.Equal(t, before.GetUID(), test.object.GetUID(), "in place")
@@ -154,7 +149,7 @@ func spec(o client.Object) any {
 
 func TestNoExpressionHasATypeWarning(t *testing.T) {
 	c := cluster(t)
-	for _, object := range fence.Policies(settings, nil) {
+	for _, object := range fence.Policies(settings) {
 		policy, ok := object.(*admissionregistrationv1.ValidatingAdmissionPolicy)
 		if !ok {
 			continue
@@ -184,12 +179,12 @@ func TestWithoutMutationThePodIsRefused(t *testing.T) {
 	require.NoError(t, c.Delete(t.Context(), policy))
 	t.Cleanup(func() {
 		ctx := after(t)
-		require.NoError(t, (&fence.Installer{Client: c, Settings: settings}).Ensure(ctx, nil))
+		require.NoError(t, (&fence.Installer{Client: c, Settings: settings}).Ensure(ctx))
 		awaitKeepOut(t, ordinary, true)
 	})
 	without := settings
 	without.KeepOut = false
-	require.NoError(t, (&fence.Installer{Client: c, Settings: without}).Ensure(t.Context(), nil))
+	require.NoError(t, (&fence.Installer{Client: c, Settings: without}).Ensure(t.Context()))
 	eventually(t, func(ct *assert.CollectT) {
 		assert.Error(ct, c.Create(t.Context(), pod(ordinary, tolerating(wildcard)), client.DryRunAll))
 	})

@@ -41,6 +41,11 @@ oldObject.spec.?tolerations.orValue([]).filter(t, ` + aReservedTaint + `).size()
 	// pinned holds if each term demands a reserved node or a free one by the tenant label.
 	pinned = terms + `.size() > 0 && ` + terms + `.all(t, ` + ofNothing + ` || ` + offReserved + ` || ` + requires("In") + `)`
 
+	// boundHere holds in a namespace with accepted bindings: the webhook sees its pods, and keeps out or injects as
+	// each pod needs. The list is in the index, and not in a namespace selector, because a changed parameter is in
+	// force at once and can be proven, where a changed policy is compiled a second or more later.
+	boundHere = fmt.Sprintf(`params.?data[?%q].orValue("").contains("|" + request.namespace + "|")`, indexBound)
+
 	requirement = fmt.Sprintf(`{"key": %q, "operator": "DoesNotExist"}`, v1alpha1.LabelTenant)
 )
 
@@ -63,15 +68,17 @@ func requires(operator string) string {
 
 // keepOut is (c) where it can mutate: reserved.tenant DoesNotExist is ANDed into every term that is not empty, or
 // becomes the only term. It may run more than once on a pod, hence the condition that it is not there yet.
-func keepOut(s Settings, bound []string) []runtime.Object {
+func keepOut(s Settings) []runtime.Object {
 	fail := admissionregistrationv1.Fail
 	policy := &admissionregistrationv1.MutatingAdmissionPolicy{
 		ObjectMeta: meta(KeepOutName),
 		Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
+			ParamKind:        indexKind(),
 			MatchConstraints: s.matchConstraints(rule(admissionregistrationv1.Create, "pods")),
 			MatchConditions: []admissionregistrationv1.MatchCondition{
 				{Name: "tolerates-reserved-taint", Expression: tolerates},
 				{Name: "unassigned", Expression: unassigned},
+				{Name: "unbound-namespace", Expression: "!" + boundHere},
 				{Name: "few-terms", Expression: fewTerms}, // keepOutCheck refuses the others
 				{Name: "not-kept-out", Expression: "!(" + keptOut + ")"},
 			},
@@ -87,8 +94,8 @@ func keepOut(s Settings, bound []string) []runtime.Object {
 	binding := &admissionregistrationv1.MutatingAdmissionPolicyBinding{
 		ObjectMeta: meta(KeepOutName),
 		Spec: admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{
-			PolicyName:     KeepOutName,
-			MatchResources: matchResources(notIn(sorted(bound))),
+			PolicyName: KeepOutName,
+			ParamRef:   s.index(),
 		},
 	}
 	return []runtime.Object{policy, binding}
@@ -126,21 +133,22 @@ func quote(s string) string { return fmt.Sprintf("%q", s) }
 // keepOutCheck is (c) where it can only refuse, and what proves keepOut right where both are there. On creation it
 // holds where keepOut does. On updates it holds in namespaces with accepted bindings too, for the webhook sees only
 // creations: there a pod that could already tolerate its tenant's taint, and is pinned to it, may tolerate more.
-func keepOutCheck(s Settings, bound []string) []runtime.Object {
+func keepOutCheck(s Settings) []runtime.Object {
 	forbidden := metav1.StatusReasonForbidden
 	create, update := rule(admissionregistrationv1.Create, "pods"), rule(admissionregistrationv1.Update, "pods")
 	policy := validatingPolicy(KeepOutCheckName, admissionregistrationv1.ValidatingAdmissionPolicySpec{
+		ParamKind:        indexKind(),
 		MatchConstraints: s.matchConstraints(create, update),
 		MatchConditions:  []admissionregistrationv1.MatchCondition{{Name: "tolerates-reserved-taint", Expression: tolerates}},
 		Validations: []admissionregistrationv1.Validation{
 			{
-				Expression: `request.operation != "CREATE" || !(` + unassigned + `) || ` + fewTerms,
+				Expression: `request.operation != "CREATE" || !(` + unassigned + `) || ` + boundHere + ` || ` + fewTerms,
 				Message: fmt.Sprintf("a pod that tolerates the taint %s may have no more than %d terms in its required node affinity",
 					v1alpha1.TaintKey, maxTerms),
 				Reason: &forbidden,
 			},
 			{
-				Expression: `request.operation != "CREATE" || !(` + unassigned + `) || ` + keptOut,
+				Expression: `request.operation != "CREATE" || !(` + unassigned + `) || ` + boundHere + ` || ` + keptOut,
 				Message: "a pod that tolerates the taint " + v1alpha1.TaintKey + " must keep off reserved nodes: add " + keepOutLine +
 					" to the matchExpressions of every term in spec.affinity.nodeAffinity." +
 					"requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms, or use a ReservationBinding",
@@ -155,13 +163,7 @@ func keepOutCheck(s Settings, bound []string) []runtime.Object {
 			},
 		},
 	})
-	return []runtime.Object{
-		policy,
-		validatingBinding(KeepOutCheckName, admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: KeepOutCheckName, MatchResources: matchResources(notIn(sorted(bound)), create),
-		}),
-		validatingBinding(KeepOutUpdateName, admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: KeepOutCheckName, MatchResources: matchResources(&metav1.LabelSelector{}, update),
-		}),
-	}
+	return []runtime.Object{policy, validatingBinding(KeepOutCheckName, admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: KeepOutCheckName, ParamRef: s.index(),
+	})}
 }

@@ -87,7 +87,7 @@ func start() (err error) {
 		return err
 	}
 	installer := &fence.Installer{Client: live.write, Settings: settings}
-	if err := installer.Ensure(ctx, nil); err != nil {
+	if err := installer.Ensure(ctx); err != nil {
 		return err
 	}
 	return fence.Probe{Client: live.write}.Await(ctx, 1)

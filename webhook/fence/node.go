@@ -13,6 +13,7 @@ import (
 // The keys of the index that the fences read; reconciler/allocate writes them.
 const (
 	indexNodes   = "nodes"
+	indexBound   = "bound"
 	indexVersion = "version"
 )
 
@@ -34,7 +35,7 @@ func podFence(s Settings) []runtime.Object {
 func nodeFence(s Settings, name string, resources admissionregistrationv1.NamedRuleWithOperations, node, advice string) []runtime.Object {
 	forbidden := metav1.StatusReasonForbidden
 	policy := validatingPolicy(name, admissionregistrationv1.ValidatingAdmissionPolicySpec{
-		ParamKind:        &admissionregistrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"},
+		ParamKind:        indexKind(),
 		MatchConstraints: s.matchConstraints(resources),
 		Variables: []admissionregistrationv1.Variable{
 			{Name: "node", Expression: node},
@@ -62,12 +63,18 @@ variables.nodes.split("|" + variables.node + " " + request.namespace + "|", 2).s
 			},
 		},
 	})
-	deny := admissionregistrationv1.DenyAction
 	binding := validatingBinding(name, admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: name,
-		ParamRef: &admissionregistrationv1.ParamRef{
-			Namespace: s.Namespace, Name: v1alpha1.IndexName, ParameterNotFoundAction: &deny,
-		},
+		PolicyName: name, ParamRef: s.index(),
 	})
 	return []runtime.Object{policy, binding}
+}
+
+func indexKind() *admissionregistrationv1.ParamKind {
+	return &admissionregistrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
+}
+
+// index is the parameter of every fence. Without it nothing is let in, for then nobody knows what is free.
+func (s Settings) index() *admissionregistrationv1.ParamRef {
+	deny := admissionregistrationv1.DenyAction
+	return &admissionregistrationv1.ParamRef{Namespace: s.Namespace, Name: v1alpha1.IndexName, ParameterNotFoundAction: &deny}
 }

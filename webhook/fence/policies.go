@@ -22,8 +22,6 @@ const (
 	KeepOutName = "reservation-keep-out"
 	// KeepOutCheckName refuses pods that tolerate the reserved taint and do not keep off reserved nodes.
 	KeepOutCheckName = "reservation-keep-out-check"
-	// KeepOutUpdateName is the binding of KeepOutCheckName for tolerations that are added later.
-	KeepOutUpdateName = "reservation-keep-out-update"
 )
 
 // Settings say where the fences hold.
@@ -40,16 +38,14 @@ type Settings struct {
 }
 
 // Policies returns the fences of DESIGN.md, Admission, (a) to (c), as they are to be in the cluster: every field that
-// the API server would default is set, so that a live object differs only if somebody changed it. bound are the
-// namespaces with accepted bindings, in any order; nil is none. In them pods are injected by the webhook, and
-// KeepOutName does not act on their creation. The order is the one to create them in: a policy before its bindings,
-// and what mutates before what checks. Settings and bound are not kept.
-func Policies(s Settings, bound []string) []runtime.Object {
+// the API server would default is set, so that a live object differs only if somebody changed it. All of them read the
+// index. The order is the one to create them in: a policy before its binding, and what mutates before what checks.
+func Policies(s Settings) []runtime.Object {
 	objects := append(bindFence(s), podFence(s)...)
 	if s.KeepOut {
-		objects = append(objects, keepOut(s, bound)...)
+		objects = append(objects, keepOut(s)...)
 	}
-	return append(objects, keepOutCheck(s, bound)...)
+	return append(objects, keepOutCheck(s)...)
 }
 
 // Exempt returns the namespaces in which no fence holds, by name, sorted: kube-system, so that a cluster can always
@@ -116,11 +112,4 @@ func validatingBinding(name string, spec admissionregistrationv1.ValidatingAdmis
 
 func meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/managed-by": v1alpha1.FieldManager}}
-}
-
-// sorted is a sorted copy without repetitions.
-func sorted(names []string) []string {
-	names = slices.Clone(names)
-	slices.Sort(names)
-	return slices.Compact(names)
 }

@@ -26,19 +26,17 @@ func TestPoliciesStandInTheOrderToCreateThem(t *testing.T) {
 			"ValidatingAdmissionPolicy reservation-fence-pods", "ValidatingAdmissionPolicyBinding reservation-fence-pods",
 			"MutatingAdmissionPolicy reservation-keep-out", "MutatingAdmissionPolicyBinding reservation-keep-out",
 			"ValidatingAdmissionPolicy reservation-keep-out-check", "ValidatingAdmissionPolicyBinding reservation-keep-out-check",
-			"ValidatingAdmissionPolicyBinding reservation-keep-out-update",
 		}},
 		"without it": {false, []string{
 			"ValidatingAdmissionPolicy reservation-fence-bindings", "ValidatingAdmissionPolicyBinding reservation-fence-bindings",
 			"ValidatingAdmissionPolicy reservation-fence-pods", "ValidatingAdmissionPolicyBinding reservation-fence-pods",
 			"ValidatingAdmissionPolicy reservation-keep-out-check", "ValidatingAdmissionPolicyBinding reservation-keep-out-check",
-			"ValidatingAdmissionPolicyBinding reservation-keep-out-update",
 		}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, object := range fence.Policies(fence.Settings{Namespace: "op", KeepOut: test.keepOut}, nil) {
+			for _, object := range fence.Policies(fence.Settings{Namespace: "op", KeepOut: test.keepOut}) {
 				kind := strings.TrimPrefix(strings.TrimPrefix(typeName(object), "*v1."), "v1.")
 				got = append(got, kind+" "+object.(client.Object).GetName())
 			}
@@ -64,7 +62,7 @@ func TestExemptNamespaces(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, test.want, test.settings.Exempt())
-			for _, constraints := range matchConstraints(fence.Policies(withKeepOut(test.settings), nil)) {
+			for _, constraints := range matchConstraints(fence.Policies(withKeepOut(test.settings))) {
 				require.Empty(t, cmp.Diff([]metav1.LabelSelectorRequirement{{
 					Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: test.want,
 				}}, constraints.NamespaceSelector.MatchExpressions))
@@ -74,7 +72,7 @@ func TestExemptNamespaces(t *testing.T) {
 }
 
 func TestExemptLabelIsASecondSelector(t *testing.T) {
-	for _, constraints := range matchConstraints(fence.Policies(fence.Settings{Namespace: "op", ExemptLabel: "example.com/system", KeepOut: true}, nil)) {
+	for _, constraints := range matchConstraints(fence.Policies(fence.Settings{Namespace: "op", ExemptLabel: "example.com/system", KeepOut: true})) {
 		require.Empty(t, cmp.Diff(metav1.LabelSelectorRequirement{
 			Key: "example.com/system", Operator: metav1.LabelSelectorOpDoesNotExist,
 		}, constraints.NamespaceSelector.MatchExpressions[1]))
@@ -82,7 +80,7 @@ func TestExemptLabelIsASecondSelector(t *testing.T) {
 }
 
 func TestEveryPolicyFailsClosed(t *testing.T) {
-	for _, object := range fence.Policies(fence.Settings{Namespace: "op", KeepOut: true}, nil) {
+	for _, object := range fence.Policies(fence.Settings{Namespace: "op", KeepOut: true}) {
 		switch object := object.(type) {
 		case *admissionregistrationv1.ValidatingAdmissionPolicy:
 			require.Equal(t, admissionregistrationv1.Fail, *object.Spec.FailurePolicy, object.Name)
@@ -103,48 +101,11 @@ func TestEveryPolicyFailsClosed(t *testing.T) {
 	}
 }
 
-func TestBoundNamespacesLeaveKeepOutButNotTheRest(t *testing.T) {
-	objects := fence.Policies(fence.Settings{Namespace: "op", KeepOut: true}, []string{"tenant-b", "tenant-a", "tenant-b"})
-	var excluding []string
-	for _, object := range objects {
-		var resources *admissionregistrationv1.MatchResources
-		switch object := object.(type) {
-		case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
-			resources = object.Spec.MatchResources
-		case *admissionregistrationv1.MutatingAdmissionPolicyBinding:
-			resources = object.Spec.MatchResources
-		}
-		if resources == nil || len(resources.NamespaceSelector.MatchExpressions) == 0 {
-			continue
-		}
-		require.Equal(t, []string{"tenant-a", "tenant-b"}, resources.NamespaceSelector.MatchExpressions[0].Values)
-		excluding = append(excluding, object.(client.Object).GetName())
-	}
-	require.Equal(t, []string{fence.KeepOutName, fence.KeepOutCheckName}, excluding)
-}
-
 func TestPoliciesAreTheSameForAnyOrderOfInput(t *testing.T) {
 	settings := fence.Settings{Namespace: "op", ExemptNamespaces: []string{"c", "a", "b"}, KeepOut: true}
-	bound := []string{"z", "x", "y"}
-	want := fence.Policies(settings, bound)
-	require.Equal(t, []string{"z", "x", "y"}, bound, "the argument is not sorted in place")
-
-	slices.Reverse(bound)
+	want := fence.Policies(settings)
 	slices.Reverse(settings.ExemptNamespaces)
-	require.Empty(t, cmp.Diff(want, fence.Policies(settings, bound)))
-}
-
-func TestOnlyTheBindingsOfKeepOutDependOnBoundNamespaces(t *testing.T) {
-	settings := fence.Settings{Namespace: "op", KeepOut: true}
-	none, some := fence.Policies(settings, nil), fence.Policies(settings, []string{"tenant-a"})
-	var changed []string
-	for i := range none {
-		if cmp.Diff(none[i], some[i]) != "" {
-			changed = append(changed, typeName(none[i]))
-		}
-	}
-	// A changed policy would be compiled anew by every API server.
-	require.Equal(t, []string{"*v1.MutatingAdmissionPolicyBinding", "*v1.ValidatingAdmissionPolicyBinding"}, changed)
+	require.Empty(t, cmp.Diff(want, fence.Policies(settings)))
 }
 
 func matchConstraints(objects []runtime.Object) []*admissionregistrationv1.MatchResources {

@@ -77,7 +77,7 @@ func TestProbeFindsOutThatAFenceIsDown(t *testing.T) {
 			require.NoError(t, c.Get(t.Context(), client.ObjectKey{Name: name}, binding))
 			require.NoError(t, c.Delete(t.Context(), binding))
 			t.Cleanup(func() {
-				assert.NoError(t, (&fence.Installer{Client: c, Settings: settings}).Ensure(after(t), nil))
+				assert.NoError(t, (&fence.Installer{Client: c, Settings: settings}).Ensure(after(t)))
 				assert.NoError(t, fence.Probe{Client: c}.Await(after(t), 1))
 			})
 			eventually(t, func(ct *assert.CollectT) {

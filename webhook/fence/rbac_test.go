@@ -1,6 +1,7 @@
 package fence_test
 
 import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -80,18 +81,22 @@ func TestTheMarkersAreEnoughToInstallAndProbe(t *testing.T) {
 	grantMarkers(t, "installer")
 	c, err := client.New(live.plane.AsUser("installer"), client.Options{Scheme: scheme.Scheme})
 	require.NoError(t, err)
-	for _, object := range fence.Policies(settings, nil) {
+	for _, object := range fence.Policies(settings) {
 		require.NoError(t, client.IgnoreNotFound(admin.Delete(t.Context(), object.(client.Object))))
 	}
 	t.Cleanup(func() {
-		assert.NoError(t, (&fence.Installer{Client: admin, Settings: settings}).Ensure(after(t), nil))
+		assert.NoError(t, (&fence.Installer{Client: admin, Settings: settings}).Ensure(after(t)))
 		assert.NoError(t, fence.Probe{Client: admin}.Await(after(t), 1))
 	})
 	installer := &fence.Installer{Client: c, Settings: settings}
 	eventually(t, func(ct *assert.CollectT) {
-		assert.NoError(ct, installer.Ensure(t.Context(), nil))
+		assert.NoError(ct, installer.Ensure(t.Context()))
 	})
-	require.NoError(t, installer.Ensure(t.Context(), []string{"a"}), "updating")
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: fence.PodsName}}
+	require.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(binding), binding))
+	binding.Spec.ValidationActions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Warn}
+	require.NoError(t, admin.Update(t.Context(), binding))
+	require.NoError(t, installer.Ensure(t.Context()), "updating")
 	require.NoError(t, fence.Probe{Client: c}.Await(t.Context(), 1))
 
 	err = c.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "kube-root-ca.crt"}, &corev1.ConfigMap{})

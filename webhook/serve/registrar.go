@@ -26,8 +26,8 @@ var ErrCertificateNotReady = errors.New("the webhook certificate is not ready")
 
 // Fence installs the admission policies; fence.Installer is one.
 type Fence interface {
-	// Ensure makes the live policies those for these namespaces with accepted bindings.
-	Ensure(ctx context.Context, bound []string) error
+	// Ensure makes the live policies those that are wanted.
+	Ensure(ctx context.Context) error
 	// Kinds returns an empty object of each kind that Ensure writes and that is to be watched.
 	Kinds() []client.Object
 }
@@ -56,8 +56,7 @@ type Registrar struct {
 	known bool     // whether it was
 }
 
-// Ensure registers injection for exactly the bound namespaces, in any order, and keeps the fences in step: a namespace
-// leaves keep-out before injection begins there, and comes back when injection has ended, so that no pod gets both.
+// Ensure registers injection for exactly the bound namespaces, in any order, and keeps the fences in place.
 // kube-system and the operator's own namespace are never registered. Where all is as it should be it only reads.
 //
 // On ErrCertificateNotReady the fences are in place and namespaces that were registered before stay so; nothing new is
@@ -91,29 +90,20 @@ func (r *Registrar) ensure(ctx context.Context, bound []string) error {
 	if err := errors.Join(r.get(ctx, MutatingName, mutating), r.get(ctx, ValidatingName, validating)); err != nil {
 		return err
 	}
-	before := registered(mutating)
 	ca, err := r.bundle(ctx, mutating, validating)
 	if errors.Is(err, ErrCertificateNotReady) {
-		return errors.Join(r.Fence.Ensure(ctx, before), err)
+		return errors.Join(r.Fence.Ensure(ctx), err)
 	}
 	if err != nil {
 		return err
 	}
-
-	both := sorted(append(slices.Clone(before), bound...))
-	if err := r.Fence.Ensure(ctx, both); err != nil {
+	if err := r.Fence.Ensure(ctx); err != nil {
 		return err
 	}
 	if err := r.write(ctx, mutating, Mutating(r.Endpoint, ca, bound)); err != nil {
 		return err
 	}
-	if err := r.write(ctx, validating, Validating(r.Endpoint, ca, r.never())); err != nil {
-		return err
-	}
-	if slices.Equal(both, bound) {
-		return nil
-	}
-	return r.Fence.Ensure(ctx, bound)
+	return r.write(ctx, validating, Validating(r.Endpoint, ca, r.never()))
 }
 
 // never are the namespaces in which nothing is injected, so that a cluster can always come up.

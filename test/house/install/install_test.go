@@ -209,7 +209,7 @@ func TestUninstall(t *testing.T) {
 	admin, err := client.New(plane.Config, client.Options{})
 	require.NoError(t, err)
 	fences := fence.Settings{Namespace: "reservation-operator", KeepOut: true}
-	require.NoError(t, (&fence.Installer{Client: admin, Settings: fences}).Ensure(t.Context(), nil))
+	require.NoError(t, (&fence.Installer{Client: admin, Settings: fences}).Ensure(t.Context()))
 	kubectl(t, "apply", "-f", root("config", "samples", "reservation.yaml"))
 
 	uninstall := func() (string, error) {
