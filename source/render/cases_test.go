@@ -157,6 +157,8 @@ func TestCases_A08_OtherScalars(t *testing.T) {
 	}
 	_, findings := bothPaths(t, "apiVersion: v1\nkind: X\nmetadata: {name: a}\nspec: {value: .inf}\n")
 	require.Contains(t, findings[0].Message, "cannot be stored")
+	_, findings = bothPaths(t, "apiVersion: v1\nkind: X\nmetadata: {name: a}\nspec:\n  a: ! 12\n  b: &b ! 13\n  c: \"! 14\"\n  d: ! \"15\"\n")
+	require.Equal(t, []string{"r.yaml:5: X a: spec.a: tag ! is not supported: quote the value instead", "r.yaml:6: X a: spec.b: tag ! is not supported: quote the value instead"}, lines(findings))
 	_, findings = bothPaths(t, "apiVersion: v1\nkind: X\nmetadata: {name: a}\nspec: {a: !!int 1, b: !secret x, c: !!binary aGk=, d: !!set {}}\n")
 	require.Len(t, findings, 4)
 }

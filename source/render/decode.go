@@ -72,11 +72,15 @@ func (d *decoder) documents(data []byte) []document {
 		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
 	}
 	var documents []document
+	var lines []string
+	if bytes.Contains(data, []byte("!")) {
+		lines = lineBreak.Split(string(data), -1)
+	}
 	for _, root := range d.parse(data) {
 		if root.Kind == yaml.ScalarNode && root.Tag == "!!null" && root.Value == "" {
 			continue
 		}
-		if d.sound(root) {
+		if d.sound(root, lines) {
 			documents = append(documents, document{line: root.Line, root: root})
 		}
 	}

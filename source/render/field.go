@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// field is where a value stands in a document.
+// field is where a value stands in a document. The fields of two siblings share
+// memory: who keeps one beyond a call keeps its String.
 type field []step
 
 // step goes into a map by key, or into a list by index.
@@ -18,11 +19,11 @@ type step struct {
 }
 
 func (f field) key(key string) field {
-	return append(f[:len(f):len(f)], step{key: key})
+	return append(f, step{key: key})
 }
 
 func (f field) item(index int) field {
-	return append(f[:len(f):len(f)], step{index: index, list: true})
+	return append(f, step{index: index, list: true})
 }
 
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)

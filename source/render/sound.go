@@ -1,14 +1,17 @@
 package render
 
 import (
+	"regexp"
+	"strings"
+
 	"go.yaml.in/yaml/v3"
 )
 
 // sound checks the structure of one document and reports what is wrong with it.
 // It costs no more than the document's own size, however large its aliases
 // would make it.
-func (d *decoder) sound(root *yaml.Node) bool {
-	c := structure{decoder: d, anchors: map[*yaml.Node]bool{}, sizes: map[*yaml.Node]int{}}
+func (d *decoder) sound(root *yaml.Node, lines []string) bool {
+	c := structure{decoder: d, lines: lines, anchors: map[*yaml.Node]bool{}, sizes: map[*yaml.Node]int{}}
 	before := len(d.findings)
 	size := c.visit(root, nil)
 	if size > d.limits.Nodes {
@@ -30,6 +33,8 @@ type structure struct {
 	// anchors are the nodes of this document that bear one: the parser knows
 	// those of earlier documents too.
 	anchors map[*yaml.Node]bool
+	// lines are the file's, if there is a ! in it.
+	lines []string
 	// sizes are the expanded sizes of nodes with an anchor; 0 while being visited.
 	sizes map[*yaml.Node]int
 }
@@ -116,6 +121,10 @@ func isMerge(key *yaml.Node) bool {
 
 // tag refuses the tags that kubectl or kustomize would read differently.
 func (c *structure) tag(node *yaml.Node, f field) {
+	if node.Kind == yaml.ScalarNode && node.Style == 0 && c.bang(node) {
+		// "! 12" is text, but the parser does not hand that on.
+		c.reportField(node.Line, f, "tag ! is not supported: quote the value instead")
+	}
 	if node.Style&yaml.TaggedStyle == 0 {
 		return
 	}
@@ -126,4 +135,22 @@ func (c *structure) tag(node *yaml.Node, f field) {
 	default:
 		c.reportField(node.Line, f, "tag %s is not supported: write the value without it", tag)
 	}
+}
+
+// lineBreak is what the parser takes for the end of a line.
+var lineBreak = regexp.MustCompile("\r\n|[\r\n\u0085\u2028\u2029]")
+
+// bang says whether an unquoted scalar has a lone ! before it. No unquoted
+// scalar begins with one, or with the & of an anchor.
+func (c *structure) bang(node *yaml.Node) bool {
+	if node.Line > len(c.lines) {
+		return false
+	}
+	text := []rune(c.lines[node.Line-1])
+	rest := string(text[min(node.Column-1, len(text)):])
+	if strings.HasPrefix(rest, "&") {
+		_, rest, _ = strings.Cut(rest, " ")
+		rest = strings.TrimLeft(rest, " \t")
+	}
+	return strings.HasPrefix(rest, "!")
 }
