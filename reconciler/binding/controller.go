@@ -35,14 +35,6 @@ type Reconciler struct {
 	Door Door
 }
 
-// Index is the enforced index, of which this package needs one list: the namespaces that keep-out leaves to the webhook,
-// and false before that is known. WatchBound registers a function that is called when the answer changed; it must not
-// block.
-type Index interface {
-	Bound() (namespaces []string, known bool)
-	WatchBound(func())
-}
-
 // +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservations,verbs=get;list;watch
 // +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservationbindings,verbs=get;list;watch
 // +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservationbindings/status,verbs=patch
@@ -54,35 +46,33 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	// A namespace is registered once keep-out leaves its pods alone, or they would get both.
 	settled, known := r.Index.Bound()
 	if !known {
-		return ctrl.Result{}, nil // what a former run registered stays until the index is enforced
+		// What a former run registered stays until the index is enforced, and so does what was said about it.
+		return r.conclude(ctx, slices.DeleteFunc(decisions, Decision.Accepted), settled, report.Done(""))
 	}
-	registered := slices.DeleteFunc(slices.Clone(bound), func(n string) bool { return !slices.Contains(settled, n) })
-	err = r.Door.Ensure(ctx, registered)
+	// A namespace is registered once keep-out leaves its pods alone, or they would get both.
+	err = r.Door.Ensure(ctx, slices.DeleteFunc(bound, func(n string) bool { return !slices.Contains(settled, n) }))
 	switch {
 	case ctx.Err() != nil:
 		return ctrl.Result{}, ctx.Err() // the operator is stopping: that is nobody's fault, and nothing to write down
 	case apierrors.IsConflict(err):
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil // nor is this
 	}
-	outcome := registration(err)
-	waiting := report.Waiting(v1alpha1.ReasonProgressing,
-		"pods are injected once the API server leaves those of this namespace to the webhook", 0)
-	again, err := r.writeStatuses(ctx, decisions, func(d Decision) report.Outcome {
-		if outcome.OK() && !slices.Contains(registered, d.Binding.Namespace) {
-			return outcomeOf(d, waiting)
-		}
-		return outcomeOf(d, outcome)
-	})
+	return r.conclude(ctx, decisions, settled, registration(err))
+}
+
+// conclude writes the statuses, given how the registration of the settled namespaces went, and returns what the
+// reconcile returns.
+func (r *Reconciler) conclude(ctx context.Context, decisions []Decision, settled []string, registration report.Outcome) (ctrl.Result, error) {
+	again, err := r.writeStatuses(ctx, decisions, settled, registration)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if again && outcome.OK() {
+	if again && registration.OK() {
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil
 	}
-	return outcome.Result(0)
+	return registration.Result(0)
 }
 
 func (r *Reconciler) gather(ctx context.Context) ([]Decision, []string, error) {
@@ -112,25 +102,28 @@ func registration(err error) report.Outcome {
 		"the webhook could not be registered for the namespaces that have bindings: %v; it is tried again", err), err)
 }
 
-// outcomeOf returns how one binding stands, given how the registration of all went.
-func outcomeOf(d Decision, registration report.Outcome) report.Outcome {
+// outcomeOf returns how one binding stands, given how the registration of the settled namespaces went.
+func outcomeOf(d Decision, settled []string, registration report.Outcome) report.Outcome {
 	switch {
 	case d.Reason == v1alpha1.ReasonReservationNotFound || d.Reason == v1alpha1.ReasonReservationTerminating:
 		return report.Waiting(d.Reason, d.Message, 0) // it may be on its way, in the same commit even
 	case !d.Accepted():
 		return report.Stalled(d.Reason, d.Message, 0)
-	case registration.OK():
-		return report.Done(injected(d))
+	case !registration.OK():
+		return registration
+	case !slices.Contains(settled, d.Binding.Namespace):
+		return report.Waiting(v1alpha1.ReasonProgressing,
+			"pods are injected once the API server leaves those of this namespace to the webhook", 0)
 	}
-	return registration
+	return report.Done(injected(d))
 }
 
 // writeStatuses writes the status of each binding whose status is not what it should be. One that cannot be written
 // does not keep the others from it. again is true if some must be looked at again, because the cache is behind.
-func (r *Reconciler) writeStatuses(ctx context.Context, decisions []Decision, outcome func(Decision) report.Outcome) (again bool, err error) {
+func (r *Reconciler) writeStatuses(ctx context.Context, decisions []Decision, settled []string, registration report.Outcome) (again bool, err error) {
 	var errs []error
 	for _, d := range decisions {
-		switch err := r.writeStatus(ctx, d, outcome(d)); {
+		switch err := r.writeStatus(ctx, d, outcomeOf(d, settled, registration)); {
 		case apierrors.IsConflict(err):
 			again = true
 		case client.IgnoreNotFound(err) != nil:

@@ -8,5 +8,6 @@
 //
 //	ok, reason, message := binding.Accept(b, reservation)
 //
-// Order, for safety: decide, register, then say so. A binding is Ready only after its namespace was registered.
+// Order, for safety: decide, wait until the enforced index has keep-out leave the namespace to the webhook, register,
+// then say so. A binding is Ready only after its namespace was registered.
 package binding

@@ -18,3 +18,12 @@ type Door interface {
 	// only the webhooks are missing, because there is no certificate yet.
 	Ensure(ctx context.Context, boundNamespaces []string) error
 }
+
+// Index is the enforced index, of which this package needs one list. Its methods are safe for concurrent use.
+type Index interface {
+	// Bound returns the namespaces whose pods keep-out leaves to the webhook, as the API server enforces it, sorted,
+	// and false before that is known. The caller does not change what it gets.
+	Bound() (namespaces []string, known bool)
+	// WatchBound registers a function that is called when the answer changed. It must not block.
+	WatchBound(func())
+}

@@ -19,7 +19,8 @@ import (
 )
 
 // SetupWithManager registers the worker: it decides again when a spec of a ReservationBinding or a Reservation changed,
-// when one came or went, and once at the start. Whoever changes what the door registered is the door's own to notice.
+// when one came or went, when the
+// index is enforced with other bound namespaces, and once at the start. Whoever changes what the door registered is the door's own to notice.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	key := reconcile.Request{NamespacedName: types.NamespacedName{Name: "all-bindings"}}
 	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
