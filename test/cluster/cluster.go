@@ -45,6 +45,7 @@ type Cluster struct {
 	audit    string
 	mu       sync.Mutex
 	operator *process
+	ports    []int // the operator's, the same after a restart
 }
 
 // Start starts the control plane, registers the nodes and installs the CRDs and roles. The operator is started by

@@ -56,10 +56,12 @@ func (c *Cluster) StartOperator(ctx context.Context, flags ...string) error {
 	if err != nil {
 		return err
 	}
-	ports, err := freePorts(3)
-	if err != nil {
-		return err
+	if c.ports == nil {
+		if c.ports, err = freePorts(3); err != nil {
+			return err
+		}
 	}
+	ports := c.ports
 	log, err := os.OpenFile(c.OperatorLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ func TestBadRepositoriesAreExplained(t *testing.T) {
 			wantReason: v1alpha1.ReasonCommitRejected, wantMessage: []string{"a.yaml", "b.yaml", "fine-reservation"}},
 		"cyclic kustomization": {url: with(map[string]string{
 			"a/kustomization.yaml": "resources: [../b]\n", "b/kustomization.yaml": "resources: [../a]\n"}),
-			wantReason: v1alpha1.ReasonCommitRejected, wantMessage: []string{"kustomization.yaml", "cycl"}},
+			wantReason: v1alpha1.ReasonCommitRejected, wantMessage: []string{"kustomization.yaml", "each other"}},
 		"alias bomb": {url: with(map[string]string{"a.yaml": aliasBomb()}),
 			wantReason: v1alpha1.ReasonCommitRejected, wantMessage: []string{"a.yaml", "alias"}},
 	} {

@@ -14,9 +14,14 @@ func TestCommitAddsAndRevertBringsBackANodeThatIsStillDraining(t *testing.T) {
 	const file = "tenants/coder/reservation.yaml"
 	t.Cleanup(func() { deleteReservation(t, "coder-reservation") })
 	namespace(t, "coder")
-	r := repository(t, map[string]string{file: reservationYAML("coder", nodes[0])})
+	r := repository(t, map[string]string{
+		file: reservationYAML("coder", nodes[0]), "tenants/coder/binding.yaml": bindingYAML("coder"),
+	})
 	follow(t, "coder", r.URL)
-	eventually(t, func(c *assert.CollectT) { requireLocked(c, nodes[0], "coder", "coder-reservation") })
+	eventually(t, func(c *assert.CollectT) {
+		requireLocked(c, nodes[0], "coder", "coder-reservation")
+		requireBound(c, "coder")
+	})
 
 	added := commit(t, r, "Add a node", map[string]string{file: reservationYAML("coder", nodes...)})
 	eventually(t, func(c *assert.CollectT) {
@@ -26,7 +31,6 @@ func TestCommitAddsAndRevertBringsBackANodeThatIsStillDraining(t *testing.T) {
 	})
 
 	p := pod("coder", "training", nodes[1])
-	p.Spec.Tolerations = wildcard
 	running(t, p)
 	removed := commit(t, r, "Give a node back", map[string]string{file: reservationYAML("coder", nodes[0])})
 	eventually(t, func(c *assert.CollectT) {
@@ -90,13 +94,16 @@ func TestRemovedReservationIsPrunedThroughTheDrain(t *testing.T) {
 	namespace(t, "goes")
 	r := repository(t, map[string]string{
 		"keeps.yaml": reservationYAML("keeps", nodes[0]), "goes.yaml": reservationYAML("goes", nodes[1]),
+		"binding.yaml": bindingYAML("goes"),
 	})
 	follow(t, "pruned", r.URL)
-	eventually(t, func(c *assert.CollectT) { requireLocked(c, nodes[1], "goes", "goes-reservation") })
+	eventually(t, func(c *assert.CollectT) {
+		requireLocked(c, nodes[1], "goes", "goes-reservation")
+		requireBound(c, "goes")
+	})
 	p := pod("goes", "training", nodes[1])
-	p.Spec.Tolerations = wildcard
 	running(t, p)
-	commit(t, r, "Without goes", map[string]string{"goes.yaml": ""})
+	commit(t, r, "Without goes", map[string]string{"goes.yaml": "", "binding.yaml": ""})
 	eventually(t, func(c *assert.CollectT) { require.True(c, node(c, nodes[1]).Spec.Unschedulable) })
 	require.Equal(t, "goes", node(t, nodes[1]).Labels[v1alpha1.LabelTenant])
 	finish(t, p)

@@ -84,11 +84,10 @@ func ourTaints(n *corev1.Node) []string {
 // runs there, at the end. The Reservation is named TENANT-reservation.
 func tenant(t *testing.T, name string, nodes ...string) *v1alpha1.Reservation {
 	t.Helper()
-	ctx := context.Background()
 	namespace(t, name)
 	r := &v1alpha1.Reservation{
 		ObjectMeta: metav1.ObjectMeta{Name: name + "-reservation"},
-		Spec:       v1alpha1.ReservationSpec{Tenant: name, ReservedNodes: nodes},
+		Spec:       v1alpha1.ReservationSpec{Tenant: name, ReservedNodes: append([]string{}, nodes...)},
 	}
 	create(t, r)
 	create(t, &v1alpha1.ReservationBinding{
@@ -99,11 +98,16 @@ func tenant(t *testing.T, name string, nodes ...string) *v1alpha1.Reservation {
 		for _, n := range nodes {
 			requireLocked(c, n, name, r.Name)
 		}
-		b := &v1alpha1.ReservationBinding{}
-		require.NoError(c, shared.Client.Get(ctx, types.NamespacedName{Namespace: name, Name: "all-pods"}, b))
-		require.True(c, conditions.IsReady(b), conditions.GetMessage(b, v1alpha1.ConditionReady))
+		requireBound(c, name)
 	})
 	return r
+}
+
+// requireBound requires that the namespace's binding all-pods is ready.
+func requireBound(t require.TestingT, namespace string) {
+	b := &v1alpha1.ReservationBinding{}
+	require.NoError(t, shared.Client.Get(context.Background(), types.NamespacedName{Namespace: namespace, Name: "all-pods"}, b))
+	require.True(t, conditions.IsReady(b), conditions.GetMessage(b, v1alpha1.ConditionReady))
 }
 
 func namespace(t *testing.T, name string) {
@@ -230,6 +234,12 @@ func reservationYAML(tenant string, nodes ...string) string {
 		text += "\n    - " + n
 	}
 	return text + "\n"
+}
+
+// bindingYAML is a ReservationBinding of every pod of the tenant's namespace.
+func bindingYAML(tenant string) string {
+	return "apiVersion: scheduling.coreweave.cloud/v1alpha1\nkind: ReservationBinding\nmetadata:\n  name: all-pods\n  namespace: " +
+		tenant + "\nspec:\n  reservationName: " + tenant + "-reservation\n  podSelector: {}\n"
 }
 
 // deleteReservation deletes a Reservation that a commit made and waits until its nodes are free.

@@ -110,7 +110,7 @@ func TestEvictOnReleaseEvictsAndRespectsABudget(t *testing.T) {
 	eventually(t, func(c *assert.CollectT) {
 		status := reservation(c, r.Name).Status
 		require.Len(c, status.Releasing, 1)
-		require.Contains(c, status.Releasing[0].WaitingFor, "cannot be evicted")
+		require.Contains(c, status.Releasing[0].WaitingFor, "The disruption budget all-of-it")
 	})
 	require.Equal(t, "evicted", node(t, name).Labels[v1alpha1.LabelTenant])
 
