@@ -1,0 +1,163 @@
+package commit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+)
+
+// At rest a source costs one look per interval: no fetch, no write; nor does a rejected commit, nor a restart.
+func TestCases_A28_NothingIsWrittenAtRest(t *testing.T) {
+	for name, file := range map[string]string{
+		"applied":  tenantYAML("rest", "rest-1"),
+		"rejected": reservationYAML("rest") + "  unknown: field\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := start(t)
+			settling(t, nil)
+			r := repository(t, map[string]string{"a.yaml": file})
+			s := follow(t, r.URL, nil)
+			eventually(t, func(c *assert.CollectT) {
+				require.Contains(c, []string{v1alpha1.ReasonSucceeded, v1alpha1.ReasonCommitRejected}, ready(latest(c, s)).Reason)
+			})
+			k.written()
+			before, looks, loads := latest(t, s), k.looks.Load(), k.loads.Load()
+			eventually(t, func(c *assert.CollectT) { require.GreaterOrEqual(c, k.looks.Load(), looks+3) })
+			require.Empty(t, k.written())
+			require.Equal(t, loads, k.loads.Load())
+			require.Equal(t, before, latest(t, s))
+
+			k.stop()
+			again := start(t)
+			eventually(t, func(c *assert.CollectT) { require.GreaterOrEqual(c, again.looks.Load(), int64(3)) })
+			require.Equal(t, int64(1), again.loads.Load(), "one full pass after a restart")
+			require.Empty(t, again.written())
+			require.Equal(t, before, latest(t, s))
+			require.Empty(t, again.events.Events)
+		})
+	}
+}
+
+func TestDriftComesBackAtOnce(t *testing.T) {
+	k := start(t)
+	settling(t, nil)
+	r := repository(t, map[string]string{"a.yaml": tenantYAML("drift", "drift-1", "drift-2")})
+	s := follow(t, r.URL, func(s *v1alpha1.ReservationSource) { s.Spec.Interval.Duration = time.Hour })
+	s = awaitReady(t, s, r.head())
+	history := s.Status.History
+	live := &v1alpha1.Reservation{}
+	require.True(t, get(t, live, "drift"))
+	uid := live.UID
+
+	for name, change := range map[string]func(){
+		"deleted": func() { require.NoError(t, admin.Delete(t.Context(), live.DeepCopy())) },
+		"a node taken away": func() {
+			live.Spec.ReservedNodes = live.Spec.ReservedNodes[:1]
+			require.NoError(t, admin.Update(t.Context(), live, client.FieldOwner("kubectl-edit")))
+		},
+		"the source's label taken off": func() {
+			delete(live.Labels, v1alpha1.LabelSource)
+			require.NoError(t, admin.Update(t.Context(), live, client.FieldOwner("kubectl-label")))
+		},
+		"its binding deleted": func() {
+			require.NoError(t, admin.Delete(t.Context(), &v1alpha1.ReservationBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "drift", Name: "binding"}}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.True(t, get(t, live, "drift"))
+			change()
+			eventually(t, func(c *assert.CollectT) {
+				require.True(c, get(c, live, "drift"))
+				require.Equal(c, []string{"drift-1", "drift-2"}, live.Spec.ReservedNodes)
+				require.Equal(c, s.Name, live.Labels[v1alpha1.LabelSource])
+				require.True(c, get(c, &v1alpha1.ReservationBinding{}, "drift", "binding"))
+			})
+			awaitReady(t, s, r.head())
+		})
+	}
+	require.NotEqual(t, uid, live.UID)
+	require.Equal(t, history, latest(t, s).Status.History, "what the commit did stays on record")
+	var noted []string
+	for len(k.events.Events) > 0 {
+		noted = append(noted, <-k.events.Events)
+	}
+	require.Contains(t, noted, "Normal CommitApplied Reservation drift was changed by somebody else and is as "+r.head()+" says again")
+}
+
+func TestWhatAnotherManagerHoldsIsReported(t *testing.T) {
+	start(t)
+	settling(t, nil)
+	text := reservationYAML("held", "held-1") + "  taintEffect: NoSchedule\n"
+	r := repository(t, map[string]string{"a.yaml": text})
+	s := follow(t, r.URL, nil)
+	awaitReady(t, s, r.head())
+	edit := func(change func(*v1alpha1.Reservation)) {
+		live := &v1alpha1.Reservation{}
+		require.True(t, get(t, live, "held"))
+		change(live)
+		require.NoError(t, admin.Update(t.Context(), live, client.FieldOwner("kubectl-edit")))
+	}
+	// A node more: the commit cannot take it away without force.
+	edit(func(r *v1alpha1.Reservation) { r.Spec.ReservedNodes = append(r.Spec.ReservedNodes, "held-2") })
+	eventually(t, func(c *assert.CollectT) {
+		s := latest(c, s)
+		require.Equal(c, v1alpha1.ReasonSucceeded, ready(s).Reason)
+		require.Contains(c, ready(s).Message, `a.yaml:1: Reservation held: spec.reservedNodes[="held-2"]: is not in the commit: the field manager "kubectl-edit" set it`)
+	})
+	// Another value: nor this.
+	edit(func(r *v1alpha1.Reservation) { r.Spec.TaintEffect = corev1.TaintEffectNoExecute })
+	s = awaitReason(t, s, v1alpha1.ReasonApplyFailed, "a.yaml:1: Reservation held: spec.taintEffect", `"kubectl-edit"`)
+	require.Equal(t, v1alpha1.OutcomeApplied, s.Status.History[0].Outcome, "the commit was applied")
+	// A commit that says the same agrees.
+	_, revision := r.commit("Agree", map[string]string{"a.yaml": reservationYAML("held", "held-1", "held-2") + "  taintEffect: NoExecute\n"})
+	require.Equal(t, "applied "+revision+": 1 reservation, 2 nodes locked", ready(awaitReady(t, s, revision)).Message)
+}
+
+func TestRequestedReconcileComesAtOnce(t *testing.T) {
+	k := start(t)
+	settling(t, nil)
+	r := repository(t, map[string]string{"a.yaml": reservationYAML("asked", "asked-1")})
+	s := follow(t, r.URL, func(s *v1alpha1.ReservationSource) { s.Spec.Interval.Duration = time.Hour })
+	awaitReady(t, s, r.head())
+	loads := k.loads.Load()
+	_, revision := r.commit("News", map[string]string{"a.yaml": reservationYAML("asked", "asked-1", "asked-2")})
+	before := latest(t, s)
+	asked := before.DeepCopy()
+	asked.Annotations = map[string]string{v1alpha1.AnnotationReconcileRequest: "now"}
+	require.NoError(t, admin.Patch(t.Context(), asked, client.MergeFrom(before)))
+	s = awaitReady(t, s, revision)
+	require.Equal(t, "now", s.Status.LastHandledReconcileAt)
+	require.Equal(t, loads+1, k.loads.Load())
+}
+
+func TestSuspendedSourceIsLeftAlone(t *testing.T) {
+	k := start(t)
+	settling(t, nil)
+	r := repository(t, map[string]string{"a.yaml": reservationYAML("suspended", "suspended-1")})
+	s := follow(t, r.URL, nil)
+	first := r.head()
+	awaitReady(t, s, first)
+	suspend := func(on bool) {
+		before := latest(t, s)
+		after := before.DeepCopy()
+		after.Spec.Suspend = on
+		require.NoError(t, admin.Patch(t.Context(), after, client.MergeFrom(before)))
+	}
+	suspend(true)
+	awaitReason(t, s, v1alpha1.ReasonSuspended, "suspended", first+" stays applied")
+	looks := k.looks.Load()
+	_, second := r.commit("Nothing left but a node", map[string]string{"a.yaml": reservationYAML("suspended", "suspended-2")})
+	require.NoError(t, admin.Delete(t.Context(), &v1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Name: "suspended"}}))
+	time.Sleep(time.Second)
+	require.Equal(t, looks, k.looks.Load())
+	require.False(t, get(t, &v1alpha1.Reservation{}, "suspended"))
+	suspend(false)
+	awaitReady(t, s, second)
+}
