@@ -41,7 +41,8 @@ var live struct {
 	admin client.WithWatch
 }
 
-// logs are all lines that the package and its libraries log.
+// logs are all lines that the package and its libraries log, up to level 7: from 8 on, client-go writes down whole answers
+// of the API server, Secrets too.
 var logs logBuffer
 
 func TestMain(m *testing.M) {
@@ -165,7 +166,7 @@ func (b *logBuffer) logger() logr.Logger {
 		b.mutex.Lock()
 		defer b.mutex.Unlock()
 		b.lines = append(b.lines, prefix+" "+args)
-	}, funcr.Options{Verbosity: 10})
+	}, funcr.Options{Verbosity: 7})
 }
 
 func (b *logBuffer) text() string {
