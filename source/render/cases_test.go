@@ -201,16 +201,16 @@ func TestCases_A08_InKustomizations(t *testing.T) {
 // A09: a key twice is refused with both lines.
 func TestCases_A09_DuplicateKeys(t *testing.T) {
 	_, findings := bothPaths(t, reservation("r", "  reservedNodes: [a, b, c, d]\n", strings.Repeat("  # far\n", 40), "  reservedNodes: [a]\n"))
-	require.Equal(t, []string{"r.yaml:48: spec.reservedNodes: stands here and in line 7: keep one of them, the other would be lost"}, lines(findings))
+	require.Equal(t, []string{"r.yaml:48: Reservation r: spec.reservedNodes: stands here and in line 7: keep one of them, the other would be lost"}, lines(findings))
 
 	_, findings = bothPaths(t, "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n  labels:\n    a: x\n    'a': z\n")
-	require.Equal(t, []string{"r.yaml:7: metadata.labels.a: stands here and in line 6: keep one of them, the other would be lost"}, lines(findings))
+	require.Equal(t, []string{"r.yaml:7: Namespace a: metadata.labels.a: stands here and in line 6: keep one of them, the other would be lost"}, lines(findings))
 
 	_, findings = files{"kustomization.yaml": "resources: [a.yaml]\nnamePrefix: x\nresources: [b.yaml]\n", "a.yaml": namespace("a"), "b.yaml": namespace("b")}.render(t, "")
 	require.Equal(t, []string{"kustomization.yaml:3: resources: stands here and in line 1: keep one of them, the other would be lost"}, lines(findings))
 
 	_, findings = files{"kustomization.yaml": "resources: [a.yaml]\npatches:\n- patch: |\n    kind: Namespace\n    kind: Other\n", "a.yaml": namespace("a")}.render(t, "")
-	require.Equal(t, []string{"kustomization.yaml:5: kind: stands here and in line 4: keep one of them, the other would be lost"}, lines(findings))
+	require.Equal(t, []string{"kustomization.yaml:5: Namespace: kind: stands here and in line 4: keep one of them, the other would be lost"}, lines(findings))
 
 	_, findings = files{"kustomization.yaml": "resources: [a.yaml]\npatches: [{path: p.yaml}]\n", "a.yaml": namespace("a"), "p.yaml": "- op: add\n  op: add\n"}.render(t, "")
 	require.Equal(t, "p.yaml", findings[0].File)
@@ -332,11 +332,11 @@ func TestCases_A12_Anchors(t *testing.T) {
 	require.Equal(t, []any{"gpu-01", "gpu-02", "gpu-03"}, spec["n59"])
 
 	_, findings = bothPaths(t, namespace("a")+"x: &x 1\n---\n"+namespace("b")+"x: *x\n")
-	require.Equal(t, []string{`r.yaml:11: x: unknown anchor "x": an alias needs an anchor before it, in the same document`}, lines(findings))
+	require.Equal(t, []string{`r.yaml:11: Namespace b: x: unknown anchor "x": an alias needs an anchor before it, in the same document`}, lines(findings))
 	_, findings = bothPaths(t, namespace("a")+"x: *x\n")
 	require.Equal(t, []string{`r.yaml:5: unknown anchor "x": an alias needs an anchor before it, in the same document`}, lines(findings))
 	_, findings = bothPaths(t, namespace("a")+"x: &x [*x]\n")
-	require.Equal(t, []string{`r.yaml:5: x[0]: alias "x" stands inside of its own anchor`}, lines(findings))
+	require.Equal(t, []string{`r.yaml:5: Namespace a: x[0]: alias "x" stands inside of its own anchor`}, lines(findings))
 
 	objects, findings = bothPaths(t, "apiVersion: v1\nkind: X\nmetadata: {name: a}\nspec:\n  d: &d {a: 1, b: 2}\n  e: &e {b: 3, c: 4}\n  m: {<<: *d, b: 5}\n  l: {<<: [*d, *e], d: 6}\n")
 	require.Empty(t, findings)

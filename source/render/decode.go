@@ -80,11 +80,29 @@ func (d *decoder) documents(data []byte) []document {
 		if root.Kind == yaml.ScalarNode && root.Tag == "!!null" && root.Value == "" {
 			continue
 		}
+		before := len(d.findings)
 		if d.sound(root, lines) {
 			documents = append(documents, document{line: root.Line, root: root})
 		}
+		for i := range d.findings[before:] {
+			f := &d.findings[before+i]
+			f.Kind, f.Name, f.Namespace = at(root, "kind"), at(root, "metadata", "name"), at(root, "metadata", "namespace")
+		}
 	}
 	return documents
+}
+
+// at returns the text at a path in a document that may not be sound, or "".
+func at(node *yaml.Node, path ...string) string {
+	if len(path) == 0 {
+		return tidy(node.Value)
+	}
+	for i := 0; i+1 < len(node.Content) && node.Kind == yaml.MappingNode; i += 2 {
+		if node.Content[i].Value == path[0] {
+			return at(node.Content[i+1], path[1:]...)
+		}
+	}
+	return ""
 }
 
 func invalidAt(data []byte) int {

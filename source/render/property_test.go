@@ -1,11 +1,13 @@
 package render
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -117,7 +119,9 @@ func FuzzRender(f *testing.F) {
 	f.Add("resources: [r.yaml]\npatches: [{path: r.yaml}]\n", reservation("r"))
 	f.Add("bases: [.]\nnamePrefix: x\n", "a: b")
 	f.Fuzz(func(t *testing.T, kustomization, resource string) {
-		objects, findings, err := Render(t.Context(), files{"kustomization.yaml": kustomization, "r.yaml": resource}.tree(), "", Limits{Nodes: 1000, Objects: 20})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		objects, findings, err := Render(ctx, files{"kustomization.yaml": kustomization, "r.yaml": resource}.tree(), "", Limits{Nodes: 1000, Objects: 20})
 		require.NoError(t, err)
 		for _, o := range objects {
 			require.NotContains(t, o.GetAnnotations(), writtenAt)
