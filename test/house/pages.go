@@ -106,3 +106,27 @@ func codeOf(text string) string {
 	}
 	return strings.Join(code, "\n")
 }
+
+// mentioned matches a page that a comment of the code sends its reader to.
+var mentioned = regexp.MustCompile(`docs/[a-z0-9/-]+\.md`)
+
+// Mentions returns a sentence for each page that a Go file names and that does not exist.
+func Mentions(tree fs.FS) ([]string, error) {
+	var problems []string
+	err := goFiles(tree, func(name string) error {
+		if within(name, "test/house") {
+			return nil // whose tests name pages that there are not
+		}
+		text, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return err
+		}
+		for _, to := range mentioned.FindAllString(string(text), -1) {
+			if _, err := fs.Stat(tree, to); err != nil {
+				problems = append(problems, fmt.Sprintf("%s names %s, which does not exist", name, to))
+			}
+		}
+		return nil
+	})
+	return problems, err
+}

@@ -33,3 +33,18 @@ func TestPagesFindsCommandsAndLinksThatLeadNowhere(t *testing.T) {
 		"docs/a.md links to next.md, which does not exist",
 	}, problems)
 }
+
+func TestCodeNamesOnlyPagesThatThereAre(t *testing.T) {
+	problems, err := Mentions(os.DirFS(Root()))
+	require.NoError(t, err)
+	require.Empty(t, problems)
+}
+
+func TestMentionsFindsPagesThatAreGone(t *testing.T) {
+	problems, err := Mentions(fstest.MapFS{
+		"a/a.go":                 {Data: []byte("// See docs/how-to/install.md and docs/how-to/gone.md.\npackage a\n")},
+		"docs/how-to/install.md": {},
+	})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a/a.go names docs/how-to/gone.md, which does not exist"}, problems)
+}
