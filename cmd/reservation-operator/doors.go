@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
 	"github.com/reservation-operator/reservation-operator/reconciler/binding"
 	"github.com/reservation-operator/reservation-operator/webhook/fence"
@@ -73,6 +77,28 @@ func (w *wiring) doors(ctx context.Context) error {
 		return err
 	}
 	w.webhooks()
+	return w.awaitBindings(ctx)
+}
+
+// awaitBindings has every replica, not only the leader, hold the bindings before it answers for them: with a cold cache
+// a pod would be let in without injection.
+func (w *wiring) awaitBindings(ctx context.Context) error {
+	for name, kind := range map[string]client.Object{
+		"reservations": &v1alpha1.Reservation{}, "bindings": &v1alpha1.ReservationBinding{},
+	} {
+		informer, err := w.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err != nil {
+			return fmt.Errorf("watching %s: %w", name, err)
+		}
+		if err := w.AddReadyzCheck(name, func(*http.Request) error {
+			if !informer.HasSynced() {
+				return fmt.Errorf("the %s were not read yet", name)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
