@@ -148,6 +148,12 @@ func (r *renderer) decodeKustomization(k *kustomization, data []byte) bool {
 	}
 	// Only moves deprecated fields to where they belong now.
 	k.spec.FixKustomization()
+	if common := k.spec.CommonLabels; len(common) > 0 {
+		// As "kustomize edit fix" does; the old field makes it write to stderr at
+		// every build.
+		k.spec.Labels = append(k.spec.Labels, types.Label{Pairs: common, IncludeSelectors: true})
+		k.spec.CommonLabels = nil
+	}
 	return true
 }
 
