@@ -30,7 +30,9 @@ metadata: {name: foo}
 // chain reads a commit that holds one file, and lets a test replace steps.
 func chain(file string, change func(*Chain)) Chain {
 	c := Chain{
-		Look: func(context.Context, fetch.Remote) (fetch.Head, error) { return fetch.Head{Branch: "main", Hash: "1"}, nil },
+		Look: func(context.Context, fetch.Remote) (fetch.Head, error) {
+			return fetch.Head{Branch: "main", Hash: "1"}, nil
+		},
 		Fetch: func(context.Context, fetch.Remote, fetch.Head, fetch.Limits) (*fetch.Commit, error) {
 			return &fetch.Commit{Revision: "main@sha1:1", Tree: fstest.MapFS{"tenants/foo.yaml": {Data: []byte(file)}}}, nil
 		},
