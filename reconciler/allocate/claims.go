@@ -41,7 +41,7 @@ func (d *decider) claimNamed(r *v1alpha1.Reservation, selector labels.Selector) 
 		switch {
 		case !exists:
 			d.pend(r, name, v1alpha1.PendingNotFound, "")
-			if d.Index.Grants[name].Reservation == r.Name {
+			if d.Index.Grants[name].Reservation == r.Name && name != v1alpha1.ProbeNode {
 				d.claims[name] = append(d.claims[name], r) // its entry stays while its Node is away
 			}
 		case !selector.Matches(labels.Set(node.Labels)):
@@ -54,7 +54,7 @@ func (d *decider) claimNamed(r *v1alpha1.Reservation, selector labels.Selector) 
 
 func (d *decider) claimPool(r *v1alpha1.Reservation, selector labels.Selector) {
 	claim := func(node Node) {
-		if selector.Matches(labels.Set(node.Labels)) {
+		if _, exists := d.nodes[node.Name]; exists && selector.Matches(labels.Set(node.Labels)) {
 			d.claims[node.Name] = append(d.claims[node.Name], r)
 		}
 	}

@@ -7,8 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/binding"
+	"github.com/reservation-operator/reservation-operator/reconciler/lock"
 	"github.com/reservation-operator/reservation-operator/reconciler/report"
 )
 
@@ -57,8 +56,10 @@ type Reconciler struct {
 	// Clock tells the time.
 	Clock clock.PassiveClock
 
-	// releasing holds, per node, the version of the index that began its release, so that a report about an earlier
-	// release is not believed. It need not survive a restart: neither do the reports.
+	// last is the version that this process read or wrote last, and releasing holds, per releasing node, the version
+	// since which it is known to be, so that a report about an earlier release is not believed. They need not survive
+	// a restart: neither do the reports.
+	last      int64
 	releasing map[string]int64
 	// provenAt is when the fence was last seen to stand.
 	provenAt time.Time
@@ -73,70 +74,89 @@ type Reconciler struct {
 // Reconcile decides about every node, writes the index if it changed, waits until the API server enforces it and
 // publishes it. It is called with the one key of this controller.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	stored, err := r.load(ctx)
-	if err != nil {
+	decision, err := r.decide(ctx)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return ctrl.Result{RequeueAfter: batch}, nil // somebody else wrote it meanwhile: decide again on what is there
+	case err != nil:
+		r.View.Fail(err)
 		return ctrl.Result{}, err
 	}
-	index, err := Parse(stored.Data)
+	result := r.prove(ctx, decision)
+	r.recallStale()
+	return result, nil
+}
+
+// decide makes a decision and writes its index.
+func (r *Reconciler) decide(ctx context.Context) (Decision, error) {
+	stored, before, lost, err := loadIndex(ctx, r.Live, r.Namespace, r.Clock.Now())
 	if err != nil {
-		// Somebody else wrote it. The nodes' own locks say who holds what.
-		logf.FromContext(ctx).Error(err, "the index cannot be read; it is rebuilt from the nodes")
-		index = empty(r.Clock.Now())
+		return Decision{}, err
 	}
-	snapshot, err := r.gather(ctx, index)
+	if before.Version != r.last {
+		r.releasing = nil // at the start, or somebody else wrote: what was known of releases is not any more
+	}
+	// A version that goes down would make the fence's answers about the higher one count.
+	before.Version = max(before.Version, r.last)
+	reader := client.Reader(r.Client)
+	if lost {
+		// The locks are all that is known now, so they are not read from a cache that may be behind.
+		reader = r.Live
+	}
+	snapshot, err := gather(ctx, reader, before)
 	if err != nil {
-		return ctrl.Result{}, err
+		return Decision{}, err
+	}
+	for node, version := range r.Ledger.Drained() {
+		since, releasing := r.releasing[node]
+		snapshot.Drained[node] = releasing && version >= since
 	}
 	decision := Decide(snapshot)
-	if decision.Index, err = r.write(ctx, stored, index, decision.Index); err != nil {
-		return ctrl.Result{}, err
-	}
-	return r.prove(ctx, decision), nil
-}
-
-// load returns the index ConfigMap as the API server has it, made if it was missing.
-func (r *Reconciler) load(ctx context.Context) (*corev1.ConfigMap, error) {
-	return EnsureIndex(ctx, r.Live, r.Client, r.Namespace, r.Clock.Now())
-}
-
-// EnsureIndex returns the index ConfigMap, and makes one that grants nothing if there is none. The fences deny every
-// pod while it is missing, so it has to be there before they are. It may be called by several replicas at once.
-func EnsureIndex(ctx context.Context, live client.Reader, w client.Writer, namespace string, now time.Time) (*corev1.ConfigMap, error) {
-	key := types.NamespacedName{Namespace: namespace, Name: v1alpha1.IndexName}
-	stored := &corev1.ConfigMap{}
-	err := live.Get(ctx, key, stored)
-	if apierrors.IsNotFound(err) {
-		stored = &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
-			Data:       empty(now).Data(),
-		}
-		if err = w.Create(ctx, stored, client.FieldOwner(v1alpha1.FieldManager)); apierrors.IsAlreadyExists(err) {
-			err = live.Get(ctx, key, stored)
-		}
-	}
+	decision.Index, err = writeIndex(ctx, r.Client, stored, decision.Index)
 	if err != nil {
-		return nil, fmt.Errorf("reading the index %s: %w", key, err)
+		return Decision{}, err
 	}
-	return stored, nil
+	r.track(decision.Index)
+	return decision, nil
 }
 
-// empty returns an index that grants nothing. Its version is the time in seconds, which is above that of any index
-// that was lost: the counter grows by far less than one a second.
-func empty(now time.Time) Index {
-	return Index{Version: now.Unix(), Grants: map[string]Grant{}}
+// track notes since when each releasing node is.
+func (r *Reconciler) track(index Index) {
+	releasing := map[string]int64{}
+	for node, grant := range index.Grants {
+		if grant.Phase != Releasing {
+			continue
+		}
+		releasing[node] = index.Version
+		if since, known := r.releasing[node]; known {
+			releasing[node] = since
+		}
+	}
+	r.releasing, r.last = releasing, index.Version
 }
 
-func (r *Reconciler) gather(ctx context.Context, index Index) (Snapshot, error) {
+// recallStale has those nodes looked at again that were reported drained before their present release is known to
+// have begun. No change of their grant would do it.
+func (r *Reconciler) recallStale() {
+	for node, version := range r.Ledger.Drained() {
+		if since, releasing := r.releasing[node]; releasing && version < since {
+			r.View.Again(node)
+		}
+	}
+}
+
+// gather reads everything that a decision rests on, but for what was reported of nodes.
+func gather(ctx context.Context, reader client.Reader, index Index) (Snapshot, error) {
 	var reservations v1alpha1.ReservationList
-	if err := r.Client.List(ctx, &reservations); err != nil {
+	if err := reader.List(ctx, &reservations); err != nil {
 		return Snapshot{}, fmt.Errorf("listing reservations: %w", err)
 	}
 	var nodes corev1.NodeList
-	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return Snapshot{}, fmt.Errorf("listing nodes: %w", err)
 	}
 	var bindings v1alpha1.ReservationBindingList
-	if err := r.Client.List(ctx, &bindings, client.UnsafeDisableDeepCopy); err != nil {
+	if err := reader.List(ctx, &bindings, client.UnsafeDisableDeepCopy); err != nil {
 		return Snapshot{}, fmt.Errorf("listing reservation bindings: %w", err)
 	}
 	_, bound := binding.Decide(bindings.Items, reservations.Items)
@@ -147,9 +167,6 @@ func (r *Reconciler) gather(ctx context.Context, index Index) (Snapshot, error) 
 	for i := range nodes.Items {
 		s.Nodes = append(s.Nodes, NodeOf(&nodes.Items[i]))
 	}
-	for node, version := range r.Ledger.Drained() {
-		s.Drained[node] = version >= r.releasing[node]
-	}
 	return s, nil
 }
 
@@ -158,32 +175,8 @@ func NodeOf(node *corev1.Node) Node {
 	return Node{
 		Name: node.Name, Labels: node.Labels, Deleting: !node.DeletionTimestamp.IsZero(),
 		Holder: node.Annotations[v1alpha1.AnnotationReservation], Tenant: node.Labels[v1alpha1.LabelTenant],
+		Marked: lock.Bears(node),
 	}
-}
-
-// write stores the decided index, with the resourceVersion of the one that the decision was made from as
-// precondition, and returns it. An index that says the same already is not written.
-func (r *Reconciler) write(ctx context.Context, stored *corev1.ConfigMap, before, decided Index) (Index, error) {
-	if data := decided.Data(); decided.Equal(before) && stored.Data[KeyNodes] == data[KeyNodes] && stored.Data[KeyBound] == data[KeyBound] {
-		return before, nil
-	}
-	decided.Version = before.Version + 1
-	updated := stored.DeepCopy()
-	updated.Data = decided.Data()
-	if err := r.Client.Update(ctx, updated, client.FieldOwner(v1alpha1.FieldManager)); err != nil {
-		return Index{}, fmt.Errorf("writing the index: %w", err)
-	}
-	if r.releasing == nil {
-		r.releasing = map[string]int64{}
-	}
-	for node, grant := range decided.Grants {
-		if grant.Phase == Releasing && before.Grants[node].Phase != Releasing {
-			r.releasing[node] = decided.Version
-		} else if grant.Phase == Held {
-			delete(r.releasing, node)
-		}
-	}
-	return decided, nil
 }
 
 // prove asks the fence whether it enforces the index and publishes the answer. It looks again soon after a no, and
@@ -193,7 +186,9 @@ func (r *Reconciler) prove(ctx context.Context, decision Decision) ctrl.Result {
 	if !enforced || version != decision.Index.Version || r.Clock.Since(r.provenAt) >= proofInterval {
 		ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 		defer cancel()
-		if err := r.Fence.Await(ctx, decision.Index.Version); err != nil {
+		err := r.Fence.Await(ctx, decision.Index.Version)
+		report.FenceIntact(err == nil)
+		if err != nil {
 			logf.FromContext(ctx).Error(err, "the fence is not proven; no node is locked or released until it is")
 			r.View.Publish(decision, false)
 			return ctrl.Result{RequeueAfter: proofRetry}

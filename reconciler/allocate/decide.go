@@ -87,7 +87,9 @@ func Decide(s Snapshot) Decision {
 		byLabel:      map[string]map[string][]int{},
 	}
 	for _, node := range s.Nodes {
-		d.nodes[node.Name] = node
+		if node.Name != v1alpha1.ProbeNode { // nobody's, or the fence could not be proven
+			d.nodes[node.Name] = node
+		}
 	}
 	d.gatherClaims()
 	for _, node := range d.names() {
@@ -146,16 +148,14 @@ func (d *decider) grant(name string) (Grant, bool) {
 			return Grant{Reservation: now.Reservation, Phase: Freed}, true
 		case now.Phase == Freed:
 			// Unlocked or gone: free, and so open to the first claimant below.
-		case holder != nil && node.Holder == holder.Name && node.Tenant != "" && node.Tenant != holder.Spec.Tenant:
-			return Grant{Reservation: holder.Name}, true
 		case holder != nil:
-			return held(holder), true
+			return held(holder, node), true
 		case !exists:
 			return Grant{}, false
 		case d.takesOver(node, now):
-			return held(d.first(name)), true
+			return held(d.first(name), node), true
 		case now.Phase == Releasing && d.Drained[name]:
-			return Grant{Reservation: now.Reservation, Phase: Freed}, true
+			return Grant{Reservation: now.Reservation, Phase: Freed}, node.locked()
 		default:
 			return Grant{Reservation: now.Reservation, Phase: Releasing}, true
 		}
@@ -164,7 +164,7 @@ func (d *decider) grant(name string) (Grant, bool) {
 	if first == nil || !exists || node.Deleting {
 		return Grant{}, false
 	}
-	return held(first), true
+	return held(first, node), true
 }
 
 // adopt returns the grant that a lock without one stands for. A holder that no object can be called is nobody: who may
@@ -256,7 +256,11 @@ func (d *decider) pend(r *v1alpha1.Reservation, node string, reason v1alpha1.Pen
 	d.pending[r.Name] = append(d.pending[r.Name], v1alpha1.PendingNode{Name: node, Reason: reason, By: by})
 }
 
-func held(r *v1alpha1.Reservation) Grant {
+// held returns the grant of a node to a Reservation. Rule 8 is here.
+func held(r *v1alpha1.Reservation, node Node) Grant {
+	if node.Holder == r.Name && node.Tenant != "" && node.Tenant != r.Spec.Tenant {
+		return Grant{Reservation: r.Name}
+	}
 	return Grant{Reservation: r.Name, Namespaces: slices.Sorted(slices.Values(r.AcceptedNamespaces()))}
 }
 

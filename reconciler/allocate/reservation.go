@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
-	"github.com/fluxcd/pkg/runtime/patch"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/lock"
@@ -41,30 +40,72 @@ type StatusReconciler struct {
 // +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservations/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservations/finalizers,verbs=update
 
+// undecided is the pause after which a Reservation is looked at again of which no decision knows yet. Its publication
+// comes first, unless decisions fail.
+const undecided = time.Second
+
 // Reconcile writes one Reservation's status, if it changed.
 func (r *StatusReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	result, err := r.reconcile(ctx, req.Name)
+	if apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: 100 * time.Millisecond}, nil // the cache is behind: nothing went wrong
+	}
+	return result, client.IgnoreNotFound(err)
+}
+
+func (r *StatusReconciler) reconcile(ctx context.Context, name string) (ctrl.Result, error) {
 	reservation := &v1alpha1.Reservation{}
-	if err := r.Client.Get(ctx, req.NamespacedName, reservation); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	if err := r.Client.Get(ctx, types.NamespacedName{Name: name}, reservation); err != nil {
+		if apierrors.IsNotFound(err) {
+			report.ForgetReservation(name)
+		}
+		return ctrl.Result{}, err
 	}
 	if done, err := r.finalize(ctx, reservation); done || err != nil {
 		return ctrl.Result{}, err
 	}
+	before := reservation.DeepCopy()
 	facts, decided, err := r.gather(ctx, reservation)
-	if err != nil || !decided {
+	if err != nil {
 		return ctrl.Result{}, err
 	}
-	patcher := patch.NewSerialPatcher(reservation, r.Client)
+	if !decided {
+		failure := r.View.Failure()
+		if failure != nil {
+			noDecision(failure).Mark(reservation)
+		}
+		return ctrl.Result{RequeueAfter: undecided}, r.write(ctx, before, reservation)
+	}
 	status, outcome := Describe(facts)
 	status.Conditions = reservation.Status.Conditions
 	reservation.Status = status
 	outcome.Mark(reservation)
 	markFence(reservation, facts.Enforced)
 	markExclusive(reservation, facts.Nodes)
-	if err := patcher.Patch(ctx, reservation, patch.WithFieldOwner(v1alpha1.FieldManager)); err != nil {
-		return ctrl.Result{}, fmt.Errorf("writing the status of reservation %s: %w", reservation.Name, client.IgnoreNotFound(err))
+	held, releasing, pending := facts.Counts()
+	report.ReservationNodes(name, reservation.Spec.Tenant, held, releasing, pending)
+	return ctrl.Result{}, r.write(ctx, before, reservation)
+}
+
+// write stores a status that changed, by one patch. All of it is this operator's, so it is written as a whole, and
+// the resourceVersion keeps a cache that is behind from undoing what was written last.
+func (r *StatusReconciler) write(ctx context.Context, before, after *v1alpha1.Reservation) error {
+	if equality.Semantic.DeepEqual(before.Status, after.Status) {
+		return nil
 	}
-	return ctrl.Result{}, nil
+	change := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, after, change, client.FieldOwner(v1alpha1.FieldManager)); err != nil {
+		return fmt.Errorf("writing the status of reservation %s: %w", after.Name, err)
+	}
+	return nil
+}
+
+func noDecision(err error) report.Outcome {
+	if apierrors.IsForbidden(err) {
+		return report.Waiting(v1alpha1.ReasonForbidden, fmt.Sprintf(
+			"no node can be allocated: %s; give the operator the permissions of config/rbac", err), 0)
+	}
+	return report.Retry(v1alpha1.ReasonProgressingWithRetry, fmt.Sprintf("no node can be allocated: %s", err), err)
 }
 
 // finalize puts the finalizer on a live Reservation and takes it off a deleted one that has no node any more. It
@@ -85,7 +126,7 @@ func (r *StatusReconciler) finalize(ctx context.Context, reservation *v1alpha1.R
 	if !controllerutil.RemoveFinalizer(reservation, v1alpha1.FinalizerRelease) {
 		return true, nil
 	}
-	return true, client.IgnoreNotFound(r.patchMeta(ctx, before, reservation))
+	return true, r.patchMeta(ctx, before, reservation)
 }
 
 func (r *StatusReconciler) patchMeta(ctx context.Context, before, after *v1alpha1.Reservation) error {
@@ -158,17 +199,14 @@ func markExclusive(r *v1alpha1.Reservation, nodes []NodeFacts) {
 // SetupWithManager registers the reconciler: a Reservation's status is written again when its spec, the decision
 // about it, or one of its nodes changed, gathering the changes of a fifth of a second.
 func (r *StatusReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	decided := make(chan event.GenericEvent, 1024)
-	r.View.Watch(nil, func(reservation string) {
-		decided <- event.GenericEvent{Object: &v1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Name: reservation}}}
-	})
-	reported := make(chan event.GenericEvent, 1024)
+	const delay = 200 * time.Millisecond
+	wake := &Wake{Delay: delay}
+	r.View.Watch(nil, wake.Add)
 	r.Ledger.Watch(func(node string) {
 		if grant, granted, _, _ := r.View.Grant(node); granted {
-			reported <- event.GenericEvent{Object: &v1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Name: grant.Reservation}}}
+			wake.Add(grant.Reservation)
 		}
 	})
-	const delay = 200 * time.Millisecond
 	self := batched(delay, func(o client.Object) []string { return []string{o.GetName()} })
 	holder := batched(delay, func(o client.Object) []string {
 		if name := o.GetAnnotations()[v1alpha1.AnnotationReservation]; name != "" {
@@ -182,8 +220,7 @@ func (r *StatusReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.Reservation{}, self, builder.WithPredicates(predicate.Or(
 			claimChanged, predicate.Funcs{UpdateFunc: revisionOrFinalizerChanged}))).
 		Watches(&corev1.Node{}, holder, builder.WithPredicates(lockChanged)).
-		WatchesRawSource(source.Channel(decided, self)).
-		WatchesRawSource(source.Channel(reported, self)).
+		WatchesRawSource(wake).
 		Complete(r)
 }
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,23 +16,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 )
 
+// allNodes is the one key of the worker.
+const allNodes = "all-nodes"
+
 // SetupWithManager registers the worker: it decides again when a Reservation's spec, a Node's labels or lock, the
 // index, a binding or the set of drained nodes changed, gathering the changes of a tenth of a second.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	drained := make(chan event.GenericEvent, 1)
+	wake := &Wake{Delay: batch}
 	r.Ledger.Watch(func(node string) {
 		if r.Ledger.Get(node).Drained {
-			offer(drained, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}})
+			wake.Add(allNodes)
 		}
 	})
 	// One decision at the start, also in a cluster where nothing happens: it proves the fence.
-	offer(drained, &corev1.Node{})
-	all := batched(batch, func(client.Object) []string { return []string{"all-nodes"} })
+	wake.Add(allNodes)
+	all := batched(batch, func(client.Object) []string { return []string{allNodes} })
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("allocate").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
@@ -41,7 +42,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha1.ReservationBinding{}, all, builder.WithPredicates(claimChanged)).
 		Watches(&corev1.Node{}, all, builder.WithPredicates(nodeChanged)).
 		Watches(&corev1.ConfigMap{}, all, builder.WithPredicates(r.isIndex())).
-		WatchesRawSource(source.Channel(drained, all)).
+		WatchesRawSource(wake).
 		Complete(r)
 }
 
@@ -54,7 +55,7 @@ var claimChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 // nodeChanged passes what allocation reads of a Node; heartbeats are not among it.
 var nodeChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, after := NodeOf(e.ObjectOld.(*corev1.Node)), NodeOf(e.ObjectNew.(*corev1.Node))
-	return before.Holder != after.Holder || before.Deleting != after.Deleting ||
+	return before.Holder != after.Holder || before.Deleting != after.Deleting || before.Marked != after.Marked ||
 		e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || !maps.Equal(before.Labels, after.Labels)
 }}
 
@@ -62,14 +63,6 @@ func (r *Reconciler) isIndex() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(o client.Object) bool {
 		return o.GetName() == v1alpha1.IndexName && o.GetNamespace() == r.Namespace
 	})
-}
-
-// offer puts an event into a channel of one place, unless one is waiting there already and stands for this one too.
-func offer(c chan event.GenericEvent, o client.Object) {
-	select {
-	case c <- event.GenericEvent{Object: o}:
-	default:
-	}
 }
 
 // batched returns a handler that enqueues the keys of the old and the new object after a delay, so that all changes

@@ -3,6 +3,7 @@ package allocate
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,6 +41,23 @@ type ReservationFacts struct {
 	Enforced bool
 }
 
+// Counts returns how many nodes are held and locked, how many are being released, and how many are claimed and not
+// locked yet.
+func (f ReservationFacts) Counts() (held, releasing, pending int) {
+	pending = len(f.Pending)
+	for _, n := range f.Nodes {
+		switch {
+		case n.Phase != Held:
+			releasing++
+		case n.Locked:
+			held++
+		case n.Exists:
+			pending++
+		}
+	}
+	return held, releasing, pending
+}
+
 // Describe returns the status of a Reservation without its conditions, and the outcome that the conditions Ready,
 // Reconciling and Stalled are made from.
 func Describe(f ReservationFacts) (v1alpha1.ReservationStatus, report.Outcome) {
@@ -59,14 +77,20 @@ func Describe(f ReservationFacts) (v1alpha1.ReservationStatus, report.Outcome) {
 		switch {
 		case n.Phase != Held:
 			status.Releasing = append(status.Releasing, releasing(n))
-		case !n.InOrder && n.Exists && !f.Enforced:
+		case !n.InOrder && n.Exists && !f.Enforced && !f.isPending(n.Name):
 			status.Pending = append(status.Pending, v1alpha1.PendingNode{Name: n.Name, Reason: v1alpha1.PendingFenceNotProven})
 		}
 	}
+	slices.SortFunc(status.Pending, func(a, b v1alpha1.PendingNode) int { return strings.Compare(a.Name, b.Name) })
 	outcome := f.outcome(status)
 	status.Releasing = status.Releasing[:min(len(status.Releasing), maxListed)]
 	status.Pending = status.Pending[:min(len(status.Pending), maxListed)]
 	return status, outcome
+}
+
+func (f ReservationFacts) isPending(node string) bool {
+	_, found := slices.BinarySearchFunc(f.Pending, node, func(p v1alpha1.PendingNode, name string) int { return strings.Compare(p.Name, name) })
+	return found
 }
 
 func releasing(n NodeFacts) v1alpha1.ReleasingNode {
@@ -92,14 +116,14 @@ func (f ReservationFacts) outcome(status v1alpha1.ReservationStatus) report.Outc
 		if n.Phase == Held && n.Exists && !n.InOrder {
 			locking++
 		}
-		if n.Report.Reason != "" {
+		if n.Report.Reason != "" && n.Report.Reason != v1alpha1.ReasonFenceNotProven { // that one is said of all below
 			if troubled++; troubled == 1 {
 				trouble = n.Report
 			}
 		}
 	}
 	switch {
-	case troubled > 0 && trouble.Reason != v1alpha1.ReasonFenceNotProven:
+	case troubled > 0:
 		return report.Waiting(trouble.Reason, trouble.Message+more(troubled-1), 0)
 	case !f.Enforced:
 		return report.Waiting(v1alpha1.ReasonFenceNotProven, "the API server was not seen to refuse foreign pods on reserved "+
@@ -126,11 +150,14 @@ func Explain(p v1alpha1.PendingNode) string {
 	case v1alpha1.PendingHeldBy:
 		return fmt.Sprintf("node %s is held by Reservation %s; remove it there first", p.Name, p.By)
 	case v1alpha1.PendingReleasingFrom:
+		if p.By == "" {
+			return fmt.Sprintf("node %s is being released and comes when that is done", p.Name)
+		}
 		return fmt.Sprintf("node %s is being released by tenant %s and comes when its pods have ended", p.Name, p.By)
 	case v1alpha1.PendingNodeDeleting:
 		return fmt.Sprintf("node %s is being deleted", p.Name)
 	case v1alpha1.PendingIndexFull:
-		return fmt.Sprintf("node %s cannot be reserved: the index is full; reserve fewer nodes", p.Name)
+		return fmt.Sprintf("the index has no room for node %s and all its namespaces; reserve fewer nodes or accept fewer namespaces", p.Name)
 	case v1alpha1.PendingFenceNotProven:
 		return fmt.Sprintf("node %s waits until the API server is seen to refuse foreign pods there", p.Name)
 	}

@@ -21,6 +21,8 @@ type View struct {
 	onNode        []func(node string)
 	onReservation []func(reservation string)
 	onBound       []func()
+	// failure is why there is no newer decision.
+	failure error
 	// bound is that of the last enforced index; nil before there was one.
 	bound []string
 }
@@ -50,7 +52,7 @@ func (v *View) Publish(decision Decision, enforced bool) {
 		v.bound, onBound = append([]string{}, index.Bound...), v.onBound
 	}
 	v.index, v.enforced, v.nodes = index, enforced, map[string][]string{}
-	v.pending, v.generations = decision.Pending, decision.Generations
+	v.pending, v.generations, v.failure = decision.Pending, decision.Generations, nil
 	for _, node := range slices.Sorted(maps.Keys(index.Grants)) {
 		holder := index.Grants[node].Reservation
 		v.nodes[holder] = append(v.nodes[holder], node)
@@ -69,6 +71,30 @@ func (v *View) Publish(decision Decision, enforced bool) {
 		for reservation := range reservations {
 			f(reservation)
 		}
+	}
+}
+
+// Fail notes that no decision could be made or written; the last one stays in force until the next is published.
+func (v *View) Fail(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.failure = err
+}
+
+// Failure returns why there is no newer decision, or nil.
+func (v *View) Failure() error {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.failure
+}
+
+// Again calls onNode for a node of which nothing changed.
+func (v *View) Again(node string) {
+	v.mu.RLock()
+	onNode := v.onNode
+	v.mu.RUnlock()
+	for _, f := range onNode {
+		f(node)
 	}
 }
 
