@@ -2,10 +2,10 @@ package report
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
-	"github.com/fluxcd/pkg/runtime/jitter"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -100,7 +100,7 @@ func (o Outcome) Mark(obj conditions.Setter) {
 func (o Outcome) Result(interval time.Duration) (ctrl.Result, error) {
 	switch o.kind {
 	case done:
-		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(interval)}, nil
+		return ctrl.Result{RequeueAfter: jittered(interval)}, nil
 	case retrying:
 		return ctrl.Result{}, o.err
 	case stalled:
@@ -115,6 +115,14 @@ func mark(obj conditions.Setter, condition string, status metav1.ConditionStatus
 	conditions.Set(obj, &metav1.Condition{
 		Type: condition, Status: status, Reason: reason, Message: message, ObservedGeneration: obj.GetGeneration(),
 	})
+}
+
+// jittered moves an interval by at most 5 % either way, so that objects that were made together do not stay together.
+func jittered(interval time.Duration) time.Duration {
+	if interval <= 0 {
+		return 0
+	}
+	return interval - interval/20 + rand.N(interval/10+1)
 }
 
 // cut shortens s to at most limit runes, the last of which is then an ellipsis.
