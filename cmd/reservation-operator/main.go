@@ -24,7 +24,7 @@ func main() {
 		exit(2, err)
 	}
 	logger.SetLogger(logger.NewLogger(options.Logger))
-	if err := run(ctrl.SetupSignalHandler(), options); err != nil {
+	if err := run(ctrl.SetupSignalHandler(), options); err != nil && !errors.Is(err, context.Canceled) {
 		ctrl.Log.Error(err, "the operator stops")
 		os.Exit(1)
 	}
@@ -34,6 +34,9 @@ func main() {
 func run(ctx context.Context, options Options) error {
 	config, err := options.Client.Config()
 	if err != nil {
+		return err
+	}
+	if err := awaitCRDs(ctx, config, options); err != nil {
 		return err
 	}
 	mgr, err := newManager(ctx, config, options)

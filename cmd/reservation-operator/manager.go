@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,11 +32,8 @@ import (
 
 // newManager wires every reconciler and webhook to one manager. Nothing runs before the manager is started.
 func newManager(ctx context.Context, config *rest.Config, o Options) (manager.Manager, error) {
-	scheme := runtime.NewScheme()
-	if err := clientgoscheme.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
+	scheme, err := newScheme()
+	if err != nil {
 		return nil, err
 	}
 	certificates := serve.NewCertificates(serve.CertificateOptions{Secret: o.certificate(), Endpoint: o.endpoint()})
@@ -71,6 +69,11 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (manager.Ma
 		}
 	}
 	return mgr, nil
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	return scheme, errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
 }
 
 // wiring is what the parts share while they are put together.
