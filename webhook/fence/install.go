@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
@@ -64,20 +65,19 @@ func probeObjects() []runtime.Object {
 
 // ensure replaces the whole spec by an update, where server-side apply would leave in place what somebody else added to
 // a list that merges: one more match condition is enough to switch a policy off. An update that crosses with another
-// writer's is a conflict, and an error.
+// writer's, such as the controller that writes the result of the type check after each change, is tried again.
 func ensure(ctx context.Context, c client.Client, want client.Object) error {
 	live := reflect.New(reflect.TypeOf(want).Elem()).Interface().(client.Object)
-	err := c.Get(ctx, client.ObjectKeyFromObject(want), live)
-	if apierrors.IsNotFound(err) {
-		return c.Create(ctx, want, client.FieldOwner(v1alpha1.FieldManager))
-	}
-	if err != nil {
-		return err
-	}
-	if !correct(live, want) {
-		return nil
-	}
-	return c.Update(ctx, live, client.FieldOwner(v1alpha1.FieldManager))
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		err := c.Get(ctx, client.ObjectKeyFromObject(want), live)
+		if apierrors.IsNotFound(err) {
+			return c.Create(ctx, want, client.FieldOwner(v1alpha1.FieldManager))
+		}
+		if err != nil || !correct(live, want) {
+			return err
+		}
+		return c.Update(ctx, live, client.FieldOwner(v1alpha1.FieldManager))
+	})
 }
 
 // correct gives live the spec and labels of want and reports whether that changed anything. Of the probe's objects,

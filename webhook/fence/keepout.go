@@ -68,6 +68,11 @@ func requires(operator string) string {
 
 // keepOut is (c) where it can mutate: reserved.tenant DoesNotExist is ANDed into every term that is not empty, or
 // becomes the only term. It may run more than once on a pod, hence the condition that it is not there yet.
+//
+// It must not be deleted while the fences are to hold. The API server has one watch of ConfigMaps for all policies with
+// such a parameter; if mutating policies were the first to want it, it ends with the last of them, and the validating
+// ones are left with the index of that moment until the API server starts again (generic/policy_source.go of
+// k8s.io/apiserver 0.37; seen). The probe finds that out.
 func keepOut(s Settings) []runtime.Object {
 	fail := admissionregistrationv1.Fail
 	policy := &admissionregistrationv1.MutatingAdmissionPolicy{
