@@ -148,11 +148,12 @@ func (r *renderer) decodeKustomization(k *kustomization, data []byte) bool {
 	}
 	// Only moves deprecated fields to where they belong now.
 	k.spec.FixKustomization()
-	if common := k.spec.CommonLabels; len(common) > 0 {
+	common := &k.spec.CommonLabels //lint:ignore SA1019 people's files still have it
+	if len(*common) > 0 {
 		// As "kustomize edit fix" does; the old field makes it write to stderr at
 		// every build.
-		k.spec.Labels = append(k.spec.Labels, types.Label{Pairs: common, IncludeSelectors: true})
-		k.spec.CommonLabels = nil
+		k.spec.Labels = append(k.spec.Labels, types.Label{Pairs: *common, IncludeSelectors: true})
+		*common = nil
 	}
 	return true
 }

@@ -40,12 +40,14 @@ func (r *renderer) gather(ctx context.Context, k *kustomization) error {
 // gatherFiles is gather for all that is not a resource.
 func (r *renderer) gatherFiles(k *kustomization) error {
 	s := &k.spec
-	for i := range s.PatchesStrategicMerge {
-		if err := r.strategicMerge(k, &s.PatchesStrategicMerge[i]); err != nil {
+	merges := s.PatchesStrategicMerge //lint:ignore SA1019 people's files still have it
+	for i := range merges {
+		if err := r.strategicMerge(k, &merges[i]); err != nil {
 			return err
 		}
 	}
-	for _, patches := range [][]types.Patch{s.Patches, s.PatchesJson6902} {
+	old := s.PatchesJson6902 //lint:ignore SA1019 people's files still have it
+	for _, patches := range [][]types.Patch{s.Patches, old} {
 		for i := range patches {
 			r.inline(k, &patches[i].Patch)
 			if err := r.other(k, &patches[i].Path, rolePatch); err != nil {

@@ -68,7 +68,6 @@ type Certificates struct {
 	cache   cache.Cache
 	wake    chan struct{}
 	changed chan event.GenericEvent
-	synced  atomic.Bool
 	state   atomic.Pointer[state]
 }
 

@@ -86,18 +86,16 @@ func (r *Registrar) Repair(ctx context.Context) error {
 
 func (r *Registrar) ensure(ctx context.Context, bound []string) error {
 	bound = slices.DeleteFunc(sorted(bound), func(name string) bool { return slices.Contains(r.never(), name) })
+	// First the fences, whatever is wrong with the certificate.
+	if err := r.Fence.Ensure(ctx); err != nil {
+		return err
+	}
 	mutating, validating := &admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}
 	if err := errors.Join(r.get(ctx, MutatingName, mutating), r.get(ctx, ValidatingName, validating)); err != nil {
 		return err
 	}
 	ca, err := r.bundle(ctx, mutating, validating)
-	if errors.Is(err, ErrCertificateNotReady) {
-		return errors.Join(r.Fence.Ensure(ctx), err)
-	}
 	if err != nil {
-		return err
-	}
-	if err := r.Fence.Ensure(ctx); err != nil {
 		return err
 	}
 	if err := r.write(ctx, mutating, Mutating(r.Endpoint, ca, bound)); err != nil {
