@@ -118,7 +118,8 @@ func (r *Reconciler) list(ctx context.Context, s Snapshot) (Snapshot, error) {
 	if err != nil {
 		return s, err
 	}
-	tenant, namespaces := tenantOf(s.Node, s.Reservation), []string{}
+	tenant := tenantOf(s.Node, s.Reservation)
+	var namespaces []string
 	if s.Reservation != nil && s.Reservation.Spec.Tenant == tenant {
 		namespaces = s.Reservation.AcceptedNamespaces()
 	} else if namespaces, err = r.namespacesOf(ctx, tenant); err != nil {

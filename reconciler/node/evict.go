@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,10 +32,16 @@ const (
 func (r *Reconciler) evict(ctx context.Context, s Snapshot, step Step, said report.NodeReport) (ctrl.Result, error) {
 	round, cancel := context.WithTimeout(ctx, evictTimeout)
 	defer cancel()
-	var blocked []string
+	// All at once, so that one that the API server wants to think about does not keep the others.
+	errs := make([]error, len(step.Evict))
+	var all sync.WaitGroup
 	for i := range step.Evict {
+		all.Go(func() { errs[i] = r.evictOne(round, &step.Evict[i]) })
+	}
+	all.Wait()
+	var blocked []string
+	for i, err := range errs {
 		pod := &step.Evict[i]
-		err := r.evictOne(round, pod)
 		switch {
 		case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		case ctx.Err() != nil:
