@@ -11,7 +11,7 @@ import (
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 )
 
-// Names of the policies. Each has a binding of the same name; the last has a second one.
+// Names of the policies. Each has a binding of the same name.
 const (
 	// BindingsName refuses binds to a node that does not accept the pod's namespace.
 	BindingsName = "reservation-fence-bindings"
