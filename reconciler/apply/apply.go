@@ -93,7 +93,11 @@ type Failure struct {
 // Gather reads the objects of a commit as they live. Objects that do not exist are not in the answer. An error is a
 // *Blocked, or one that may pass.
 func (a *Applier) Gather(ctx context.Context, objects []render.Object) (map[Entry]*unstructured.Unstructured, error) {
-	entries := EntriesOf(objects)
+	return a.Lookup(ctx, EntriesOf(objects))
+}
+
+// Lookup is Gather for objects that are known by name.
+func (a *Applier) Lookup(ctx context.Context, entries []Entry) (map[Entry]*unstructured.Unstructured, error) {
 	found := make([]*unstructured.Unstructured, len(entries))
 	errs := make([]error, len(entries))
 	a.parallel(len(entries), func(i int) { found[i], errs[i] = a.get(ctx, entries[i]) })

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -233,6 +234,27 @@ func TestOneFailureHoldsUpNoOtherObject(t *testing.T) {
 	r = applied(t, a, Commit{"tenants", "1"}, set)
 	require.Len(t, r.Created, 1)
 	require.Len(t, r.Kept, 1)
+}
+
+// An object whose namespace comes with the commit is tried in the operator's namespace, whatever is there.
+func TestTrialMeetsNoNamesake(t *testing.T) {
+	a := applier(t)
+	namesake := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: "q"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
+	}
+	require.NoError(t, admin(t).Create(t.Context(), namesake))
+	p := previewed(t, a, Commit{"tenants", "1"}, tenant(t, "trial"))
+	require.Empty(t, p.Findings)
+	for _, s := range p.Steps {
+		require.Equal(t, Create, s.Verb)
+		require.Equal(t, s.Object.GetName(), s.Then.GetName())
+		require.Equal(t, s.Object.GetNamespace(), s.Then.GetNamespace())
+	}
+	bad := tenant(t, "trial")
+	require.NoError(t, unstructured.SetNestedField(bad[2].Object, "x", "spec", "hards"))
+	p = previewed(t, a, Commit{"tenants", "1"}, bad)
+	require.Equal(t, "c.yaml:1: ResourceQuota trial/q: spec.hards: field not declared in schema", p.Findings[0].String())
 }
 
 func TestObjectsInATerminatingNamespaceAreAwaited(t *testing.T) {

@@ -137,7 +137,7 @@ func refusals(s Step, status metav1.Status) []render.Finding {
 	if field, problem, ok := schemaMisfit(status.Message); ok {
 		return []render.Finding{finding(s, field, problem)}
 	}
-	return []render.Finding{finding(s, "", status.Message)}
+	return []render.Finding{finding(s, "", strings.ReplaceAll(status.Message, trialName(s.Entry()), s.Object.GetName()))}
 }
 
 func finding(s Step, field, message string) render.Finding {

@@ -2,6 +2,8 @@ package apply
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -80,9 +82,12 @@ func (a *Applier) try(ctx context.Context, c Commit, s *Step, made map[string]bo
 		}
 	}
 	object := prepared(s.Object.Unstructured, c)
-	namespace := object.GetNamespace()
+	namespace, name := object.GetNamespace(), object.GetName()
 	if made[namespace] {
+		// The namespace is not there yet. The operator's own may have an object of that name, which is no business of
+		// the commit.
 		object.SetNamespace(a.Namespace)
+		object.SetName(trialName(s.Entry()))
 	}
 	err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
 		client.FieldOwner(v1alpha1.FieldManagerSource), client.DryRunAll)
@@ -94,10 +99,17 @@ func (a *Applier) try(ctx context.Context, c Commit, s *Step, made map[string]bo
 		return err
 	}
 	object.SetNamespace(namespace)
+	object.SetName(name)
 	if s.Then = object; s.Live != nil && same(s.Live, object) {
 		s.Verb, s.Then = Keep, s.Live
 	}
 	return nil
+}
+
+// trialName is the name under which an object is tried in the operator's namespace.
+func trialName(e Entry) string {
+	sum := sha256.Sum256([]byte(e.Kind + "/" + e.Namespace + "/" + e.Name))
+	return "trial-" + hex.EncodeToString(sum[:8])
 }
 
 // Explain says in a sentence, for people, what a step waits for or why it is skipped; empty for the other verbs.

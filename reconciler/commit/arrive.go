@@ -34,7 +34,7 @@ func restUntilDue(ctx context.Context, x *run) *report.Outcome {
 	if requested != "" && requested != x.source.Status.LastHandledReconcileAt || x.drifted(ctx) {
 		m.verdict = nil
 	}
-	// A tenth earlier, because of the jitter.
+	// A tenth earlier: the queue comes back with a jitter.
 	if x.Clock.Since(m.looked) >= x.interval()*9/10 {
 		return nil
 	}

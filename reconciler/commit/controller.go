@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fluxcd/pkg/runtime/jitter"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -198,13 +197,13 @@ func (x *run) untilNextLook() time.Duration {
 
 // waiting, stalled and retry end the way. All but retry come back at the next look, or earlier by a watch.
 func (x *run) waiting(reason, message string) *report.Outcome {
-	outcome := report.Waiting(reason, message, jitter.JitteredIntervalDuration(x.interval()))
+	outcome := report.Waiting(reason, message, x.interval())
 	return &outcome
 }
 
 func (x *run) stalled(reason, message string) *report.Outcome {
 	x.observed = true
-	outcome := report.Stalled(reason, message, jitter.JitteredIntervalDuration(x.interval()))
+	outcome := report.Stalled(reason, message, x.interval())
 	return &outcome
 }
 

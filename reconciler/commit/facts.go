@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -58,17 +57,16 @@ func (x *run) gather(ctx context.Context, objects []render.Object) (facts, error
 }
 
 func (x *run) gatherNamespaces(ctx context.Context, names []string) (map[string]string, error) {
-	found := map[string]string{}
+	var entries []apply.Entry
 	for _, name := range names {
-		namespace := &corev1.Namespace{}
-		switch err := x.Live.Get(ctx, types.NamespacedName{Name: name}, namespace); {
-		case err == nil:
-			found[name] = owner(namespace)
-		case !apierrors.IsNotFound(err):
-			return nil, fmt.Errorf("reading Namespace %s: %w", name, err)
-		}
+		entries = append(entries, apply.Entry{Version: "v1", Kind: "Namespace", Name: name})
 	}
-	return found, nil
+	live, err := x.applier().Lookup(ctx, entries)
+	found := map[string]string{}
+	for e, namespace := range live {
+		found[e.Name] = owner(namespace)
+	}
+	return found, err
 }
 
 // gatherIndex reads who holds which node. An index that is missing or cannot be read grants nothing: the nodes' own

@@ -46,7 +46,7 @@ type kit struct {
 	mu      sync.Mutex
 	writes  []string
 	reports []string
-	fail    func(o client.Object) error
+	fail    func(o client.Object, trial bool) error
 }
 
 // start runs a reconciler until the test ends or stop is called. Its Reservations are settled at once unless the test
@@ -95,10 +95,11 @@ func (k *kit) intercept(c client.WithWatch) client.WithWatch {
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 			u := o.(client.Object)
-			if len((&client.ApplyOptions{}).ApplyOptions(opts).DryRun) == 0 {
-				if err := k.failing(u); err != nil {
-					return err
-				}
+			trial := len((&client.ApplyOptions{}).ApplyOptions(opts).DryRun) > 0
+			if err := k.failing(u, trial); err != nil {
+				return err
+			}
+			if !trial {
 				k.note("apply", u)
 			}
 			return c.Apply(ctx, o, opts...)
@@ -118,16 +119,17 @@ func (k *kit) intercept(c client.WithWatch) client.WithWatch {
 	})
 }
 
-func (k *kit) failing(o client.Object) error {
+func (k *kit) failing(o client.Object, trial bool) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.fail == nil {
 		return nil
 	}
-	return k.fail(o)
+	return k.fail(o, trial)
 }
 
-func (k *kit) failOn(fail func(o client.Object) error) {
+// failOn has applies and their dry runs (trials) fail; nil lets them through.
+func (k *kit) failOn(fail func(o client.Object, trial bool) error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.fail = fail

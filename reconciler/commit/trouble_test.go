@@ -10,7 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
@@ -93,8 +95,8 @@ func TestPartialFailureThenRevert(t *testing.T) {
 	r := repository(t, map[string]string{"a.yaml": reservationYAML("part-a", "part-a1"), "gone.yaml": reservationYAML("part-gone", "part-g1")})
 	s := follow(t, r.URL, nil)
 	awaitReady(t, s, r.head())
-	k.failOn(func(o client.Object) error {
-		if o.GetName() == "part-c" {
+	k.failOn(func(o client.Object, trial bool) error {
+		if o.GetName() == "part-c" && !trial {
 			return apierrors.NewServiceUnavailable("not now")
 		}
 		return nil
@@ -128,8 +130,8 @@ func TestPartialFailureThenRevert(t *testing.T) {
 func TestFailedCommitIsRetried(t *testing.T) {
 	k := start(t)
 	settling(t, nil)
-	k.failOn(func(o client.Object) error {
-		if o.GetName() == "retried-b" {
+	k.failOn(func(o client.Object, trial bool) error {
+		if o.GetName() == "retried-b" && !trial {
 			return apierrors.NewServiceUnavailable("not now")
 		}
 		return nil
@@ -314,4 +316,43 @@ func TestRejectedCommitIsCuredInTheCluster(t *testing.T) {
 	require.Len(t, s.Status.History, 1)
 	require.Equal(t, v1alpha1.OutcomeApplied, s.Status.History[0].Outcome)
 	require.True(t, strings.HasPrefix(k.reported()[0], r.head()+" pending"))
+}
+
+// What the cluster lacks is not the commit's fault, and nothing of the commit is applied meanwhile.
+func TestClusterIsInTheWay(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err         error
+		wantReason  string
+		wantMessage string
+		wantHistory int
+	}{
+		"no CRD": {
+			err:        &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: v1alpha1.Group, Kind: "Reservation"}, SearchedVersions: []string{"v1alpha1"}},
+			wantReason: v1alpha1.ReasonCRDMissing, wantMessage: "install the operator's CRDs (config/crd)", wantHistory: 1},
+		"an API server that is busy": {
+			err: apierrors.NewTooManyRequests("busy", 1), wantReason: v1alpha1.ReasonApplyFailed, wantMessage: "busy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := start(t)
+			settling(t, nil)
+			k.failOn(func(o client.Object, trial bool) error {
+				if o.GetName() == "way-b" && trial {
+					return tc.err
+				}
+				return nil
+			})
+			r := repository(t, map[string]string{"a.yaml": reservationYAML("way-a"), "b.yaml": reservationYAML("way-b")})
+			s := follow(t, r.URL, nil)
+			s = awaitReason(t, s, tc.wantReason, tc.wantMessage)
+			require.Len(t, s.Status.History, tc.wantHistory)
+			require.Empty(t, s.Status.Inventory)
+			require.False(t, get(t, &v1alpha1.Reservation{}, "way-a"))
+			k.failOn(nil)
+			change(t, s, func(s *v1alpha1.ReservationSource) {
+				s.Annotations = map[string]string{v1alpha1.AnnotationReconcileRequest: "again"}
+			})
+			s = awaitReady(t, s, r.head())
+			require.Equal(t, int32(2), s.Status.History[0].Created)
+		})
+	}
 }
