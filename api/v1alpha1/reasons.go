@@ -15,7 +15,6 @@ const (
 	ReasonNodePatchForbidden  = "NodePatchForbidden"
 	ReasonNodePatchFailed     = "NodePatchFailed"
 	ReasonTaintConflict       = "TaintConflict"
-	ReasonNodeLocked          = "NodeLocked"
 	ReasonReleaseStarted      = "ReleaseStarted"
 	ReasonReleaseBlocked      = "ReleaseBlocked"
 	ReasonNodeReleased        = "NodeReleased"
@@ -25,7 +24,6 @@ const (
 	ReasonFenceProven         = "FenceProven"
 	ReasonFenceNotProven      = "FenceNotProven"
 	ReasonInvalidNodeSelector = "InvalidNodeSelector"
-	ReasonIndexFull           = "IndexFull"
 
 	// ReservationBinding.
 	ReasonReservationNotFound    = "ReservationNotFound"
