@@ -350,6 +350,7 @@ type ReservationSourceStatus struct {
 // all of it or nothing.
 //
 // +kubebuilder:object:root=true
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="the name of a ReservationSource becomes a label of its objects, so it may have at most 63 characters"
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=rsvsrc
 // +kubebuilder:printcolumn:name="URL",type=string,JSONPath=`.spec.url`
