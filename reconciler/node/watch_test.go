@@ -172,16 +172,22 @@ func drain(t *testing.T, queue priorityqueue.PriorityQueue[reconcile.Request]) (
 	return names
 }
 
+func requireWoken(t *testing.T, queue priorityqueue.PriorityQueue[reconcile.Request], why ...any) {
+	t.Helper()
+	require.Eventually(t, func() bool { return queue.Len() > 0 }, time.Minute, 10*time.Millisecond, why...)
+	drain(t, queue)
+}
+
 func TestWatcherWakesForWhatMatters(t *testing.T) {
 	w := newWorld(t)
 	w.join()
 	watcher, queue := started(t)
 	watcher.Watch(w.name)
 	watcher.Watch(w.name)
-	require.NotEmpty(t, drain(t, queue), "the first list asks for a look: a pod may have ended before it")
+	requireWoken(t, queue, "the first list asks for a look: a pod may have ended before it")
 
 	p := w.run("training")
-	require.NotEmpty(t, drain(t, queue))
+	requireWoken(t, queue)
 	before := p.DeepCopy()
 	p.Annotations = map[string]string{"example.com/step": "100"}
 	require.NoError(t, w.admin.Patch(t.Context(), p, client.MergeFrom(before)))
@@ -190,9 +196,9 @@ func TestWatcherWakesForWhatMatters(t *testing.T) {
 	require.Empty(t, drain(t, queue), "nor do the pods of other nodes")
 
 	require.NoError(t, w.admin.Delete(t.Context(), p, client.GracePeriodSeconds(30)))
-	require.NotEmpty(t, drain(t, queue))
+	requireWoken(t, queue)
 	w.end(p)
-	require.NotEmpty(t, drain(t, queue))
+	requireWoken(t, queue)
 
 	watcher.Forget(w.name)
 	watcher.Forget(w.name)
@@ -204,7 +210,7 @@ func TestWatcherLeavesNothingBehind(t *testing.T) {
 	watcher, queue := started(t)
 	names := manyNames(40)
 	watcher.Watch(names[0])
-	drain(t, queue)
+	requireWoken(t, queue)
 	watcher.Forget(names[0])
 	settle := func() int {
 		least := runtime.NumGoroutine()
@@ -219,7 +225,7 @@ func TestWatcherLeavesNothingBehind(t *testing.T) {
 		for _, name := range names {
 			watcher.Watch(name)
 		}
-		drain(t, queue)
+		requireWoken(t, queue)
 		require.Greater(t, runtime.NumGoroutine(), before+len(names))
 		for _, name := range names {
 			watcher.Forget(name)
