@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"encoding/pem"
 	"fmt"
 	"net"
@@ -71,6 +72,8 @@ func newHostKey(t *testing.T, kind string) ssh.Signer {
 		_, key, err = ed25519.GenerateKey(rand.Reader)
 	case ssh.KeyAlgoECDSA256:
 		key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case ssh.KeyAlgoRSA:
+		key, err = rsa.GenerateKey(rand.Reader, 2048)
 	}
 	require.NoError(t, err)
 	signer, err := ssh.NewSignerFromKey(key)
@@ -199,10 +202,10 @@ func TestAlgorithmsFor(t *testing.T) {
 	entry := func(kind string) knownhosts.KnownKey {
 		return knownhosts.KnownKey{Key: newHostKey(t, kind).PublicKey()}
 	}
-	rsa := knownhosts.KnownKey{Key: serveSSH(t, t.TempDir()).keys[ssh.KeyAlgoRSA]}
+	rsaKey := entry(ssh.KeyAlgoRSA)
 	require.Equal(t,
 		[]string{ssh.KeyAlgoECDSA256, ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256, ssh.KeyAlgoED25519},
-		algorithmsFor([]knownhosts.KnownKey{entry(ssh.KeyAlgoECDSA256), rsa, rsa, entry(ssh.KeyAlgoED25519)}, false),
+		algorithmsFor([]knownhosts.KnownKey{entry(ssh.KeyAlgoECDSA256), rsaKey, rsaKey, entry(ssh.KeyAlgoED25519)}, false),
 		"in the order of known_hosts, each once, RSA with SHA-2 only")
 }
 
