@@ -2,7 +2,9 @@ package allocate
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -112,12 +114,51 @@ func (r *Reconciler) decide(ctx context.Context) (Decision, error) {
 		snapshot.Drained[node] = releasing && version >= since
 	}
 	decision := Decide(snapshot)
+	if err := r.keepLocked(ctx, before, decision.Index); err != nil {
+		return Decision{}, err
+	}
 	decision.Index, err = writeIndex(ctx, r.Client, stored, decision.Index)
 	if err != nil {
 		return Decision{}, err
 	}
 	r.track(decision.Index)
 	return decision, nil
+}
+
+// keepLocked puts those grants back that the decision forgot and whose nodes bear a lock all the same, as the API
+// server has them: the cache does not know yet that they were locked. Its next event brings the decision back.
+func (r *Reconciler) keepLocked(ctx context.Context, before, decided Index) error {
+	var forgotten []string
+	for name := range before.Grants {
+		if _, kept := decided.Grants[name]; !kept {
+			forgotten = append(forgotten, name)
+		}
+	}
+	locked, errs := make([]bool, len(forgotten)), make([]error, len(forgotten))
+	var all sync.WaitGroup
+	slots := make(chan struct{}, 16)
+	for i, name := range forgotten {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			node := &corev1.Node{}
+			err := r.Live.Get(ctx, client.ObjectKey{Name: name}, node)
+			locked[i], errs[i] = err == nil && lock.Bears(node), client.IgnoreNotFound(err)
+		})
+	}
+	all.Wait()
+	for i, name := range forgotten {
+		if grant := before.Grants[name]; locked[i] {
+			if grant.Phase == Held {
+				grant = Grant{Reservation: grant.Reservation, Phase: Releasing}
+			}
+			decided.Grants[name] = grant
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("reading unlocked nodes: %w", err)
+	}
+	return nil
 }
 
 // track notes since when each releasing node is.

@@ -103,7 +103,8 @@ func (r *StatusReconciler) write(ctx context.Context, before, after *v1alpha1.Re
 func noDecision(err error) report.Outcome {
 	if apierrors.IsForbidden(err) {
 		return report.Waiting(v1alpha1.ReasonForbidden, fmt.Sprintf(
-			"no node can be allocated: %s; give the operator the permissions of config/rbac", err), 0)
+			"no node can be allocated: %s. Check with: kubectl auth can-i --list --namespace reservation-operator "+
+				"--as=system:serviceaccount:reservation-operator:reservation-operator; give the operator the roles of config/rbac", err), 0)
 	}
 	return report.Retry(v1alpha1.ReasonProgressingWithRetry, fmt.Sprintf("no node can be allocated: %s", err), err)
 }

@@ -127,7 +127,7 @@ func (r *Reconciler) list(ctx context.Context, s Snapshot) (Snapshot, error) {
 	}
 	s.Listed = true
 	for i := range pods {
-		counts := Occupies(&pods[i], tenant, namespaces)
+		counts := Occupies(&pods[i], tenant, namespaces) || s.givesUp(&pods[i])
 		if disowned := withoutOwner(&pods[i]); !counts && Occupies(disowned, tenant, namespaces) {
 			owned, err := r.isOwned(ctx, &pods[i], node)
 			if err != nil {
@@ -143,6 +143,13 @@ func (r *Reconciler) list(ctx context.Context, s Snapshot) (Snapshot, error) {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return s, nil
+}
+
+// givesUp reports whether a pod belongs to who gives the node up before it ever bore its lock: a handover that was
+// called off. While the node is held, such pods are welcome.
+func (s Snapshot) givesUp(pod *corev1.Pod) bool {
+	return s.Grant.Phase != allocate.Held && s.Reservation != nil &&
+		Occupies(pod, s.Reservation.Spec.Tenant, s.Reservation.AcceptedNamespaces())
 }
 
 // isOwned reports whether the DaemonSet or Node that one of the tenant's pods names as its owner exists. Who may write
