@@ -50,6 +50,9 @@ type simulation struct {
 	// admins are the nodes that an admin has cordoned.
 	admins map[string]bool
 	pods   int
+	// working is what is at work: one worker decides, and one is at each node.
+	working map[string]bool
+	calm    bool
 }
 
 // fence enforces the index that was stored when it last looked.
@@ -91,6 +94,23 @@ type cache struct {
 	client.WithWatch
 	nodes        map[string]*corev1.Node
 	reservations map[string]*v1alpha1.Reservation
+	// before is called before each write: between what was read and what is written, anything may happen.
+	before func()
+}
+
+func (c *cache) Patch(ctx context.Context, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	c.before()
+	return c.WithWatch.Patch(ctx, o, p, opts...)
+}
+
+func (c *cache) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+	c.before()
+	return c.WithWatch.Update(ctx, o, opts...)
+}
+
+func (c *cache) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	c.before()
+	return c.WithWatch.Create(ctx, o, opts...)
 }
 
 func (c *cache) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -148,12 +168,12 @@ func (c *cache) syncReservations() {
 
 func newSimulation(t *testing.T, seed uint64) *simulation {
 	s := &simulation{
-		T: t, Rand: rand.New(rand.NewPCG(seed, 0)), admins: map[string]bool{}, clock: clocktesting.NewFakePassiveClock(now),
+		T: t, Rand: rand.New(rand.NewPCG(seed, 0)), admins: map[string]bool{}, working: map[string]bool{}, clock: clocktesting.NewFakePassiveClock(now),
 		server: fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.Reservation{}, &corev1.Pod{}).
 			WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build(),
 	}
 	s.fence.server = s.server
-	s.cache = &cache{WithWatch: s.server}
+	s.cache = &cache{WithWatch: s.server, before: s.meanwhile}
 	s.start()
 	for i := range 4 {
 		s.join(fmt.Sprintf("n%d", i))
@@ -276,18 +296,44 @@ func (s *simulation) endPod() {
 	}
 }
 
+// meanwhile is what happens while a worker has read and not written yet.
+func (s *simulation) meanwhile() {
+	if len(s.working) < 3 && !s.calm && s.IntN(3) == 0 {
+		for range 1 + s.IntN(4) {
+			s.log = append(s.log, "  meanwhile: "+s.step())
+		}
+	}
+}
+
+// work lets a worker do something, unless it is at it already.
+func (s *simulation) work(key string, f func()) {
+	if !s.working[key] {
+		s.working[key] = true
+		defer delete(s.working, key)
+		f()
+	}
+}
+
 func (s *simulation) allocateOnce() {
+	s.work("allocate", s.allocateNow)
+}
+
+func (s *simulation) allocateNow() {
 	_, _ = s.Reconciler.Reconcile(context.Background(), ctrl.Request{})
 }
 
 func (s *simulation) nodeOnce(name string) {
-	_, err := s.nodes.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
-	require.NoError(s, err)
+	s.work("node "+name, func() {
+		_, err := s.nodes.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
+		require.NoError(s, err)
+	})
 }
 
 func (s *simulation) statusOnce(name string) {
-	_, err := s.status.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
-	require.NoError(s, err)
+	s.work("status "+name, func() {
+		_, err := s.status.Reconcile(context.Background(), ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
+		require.NoError(s, err)
+	})
 }
 
 // step does one thing, and says which.
@@ -326,6 +372,9 @@ func (s *simulation) step() string {
 		s.release(r)
 		return "delete " + r
 	case i < 94:
+		if len(s.working) > 0 {
+			return "nothing" // a process that is killed does not write afterwards
+		}
 		s.clock.SetTime(s.clock.Now().Add(time.Minute))
 		s.start()
 		return "the process is killed and starts again"
@@ -385,8 +434,9 @@ func (s *simulation) check(before map[string]*corev1.Node, podsBefore []corev1.P
 		}
 		was := before[name].Labels[v1alpha1.LabelTenant]
 		if was != "" && was != tenant {
-			for _, p := range podsBefore {
-				require.False(s, p.Spec.NodeName == name && p.Namespace == was, "law 2: %s lost the lock of %s under pod %s", name, was, p.Name)
+			for _, p := range s.running() {
+				stayed := slices.ContainsFunc(podsBefore, func(b corev1.Pod) bool { return b.UID == p.UID })
+				require.False(s, stayed && p.Spec.NodeName == name && p.Namespace == was, "law 2: %s lost the lock of %s under pod %s", name, was, p.Name)
 			}
 		}
 	}
@@ -394,7 +444,7 @@ func (s *simulation) check(before map[string]*corev1.Node, podsBefore []corev1.P
 
 // settle lets everything happen that is due, until nothing is written any more.
 func (s *simulation) settle() {
-	s.fence.broken = false
+	s.fence.broken, s.calm = false, true
 	for round := range 40 {
 		before := s.versions()
 		s.cache.syncNodes()
