@@ -63,8 +63,9 @@ type Reconciler struct {
 	// a restart: neither do the reports.
 	last      int64
 	releasing map[string]int64
-	// provenAt is when the fence was last seen to stand.
+	// provenAt is when the fence was last seen to stand, and refused how often it was not since.
 	provenAt time.Time
+	refused  int
 }
 
 // +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservations,verbs=get;list;watch
@@ -221,21 +222,25 @@ func NodeOf(node *corev1.Node) Node {
 }
 
 // prove asks the fence whether it enforces the index and publishes the answer. It looks again soon after a no, and
-// once in a while after a yes.
+// once in a while after a yes. One no about an index that was seen to be enforced is not believed: the API server was
+// restarted, say, and a thousand statuses need not tell of it.
 func (r *Reconciler) prove(ctx context.Context, decision Decision) ctrl.Result {
 	enforced, version := r.View.Enforced()
-	if !enforced || version != decision.Index.Version || r.Clock.Since(r.provenAt) >= proofInterval {
+	standing := enforced && version == decision.Index.Version
+	if !standing || r.Clock.Since(r.provenAt) >= proofInterval {
 		ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 		defer cancel()
-		err := r.Fence.Await(ctx, decision.Index.Version)
-		report.FenceIntact(err == nil)
-		if err != nil {
-			logf.FromContext(ctx).Error(err, "the fence is not proven; no node is locked or released until it is")
-			r.View.Publish(decision, false)
+		if err := r.Fence.Await(ctx, decision.Index.Version); err != nil {
+			r.refused++
+			standing = standing && r.refused < 2
+			logf.FromContext(ctx).Error(err, "the fence is not proven; no node is locked or released until it is", "again", standing)
+			report.FenceIntact(standing)
+			r.View.Publish(decision, standing)
 			return ctrl.Result{RequeueAfter: proofRetry}
 		}
-		r.provenAt = r.Clock.Now()
+		r.provenAt, r.refused = r.Clock.Now(), 0
 	}
+	report.FenceIntact(true)
 	r.View.Publish(decision, true)
 	return ctrl.Result{RequeueAfter: proofInterval}
 }

@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -381,4 +382,76 @@ func TestAVersionNeverGoesDown(t *testing.T) {
 	require.Greater(t, c.index().Version, high, "or an answer about the old index would prove the new one")
 	_, version := c.view.Enforced()
 	require.Equal(t, c.index().Version, version)
+}
+
+func TestAStandingFenceIsAskedAgainInAWhile(t *testing.T) {
+	c := newCluster(t)
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	r := c.reconciler()
+	r.Clock = clock
+	proofs := func() int { return count(c.did(), "prove") }
+	enforced := func() bool { enforced, _ := c.view.Enforced(); return enforced }
+	require.Equal(t, time.Minute, reconcile(t, r).RequeueAfter)
+	require.Equal(t, 1, proofs())
+	clock.SetTime(clock.Now().Add(30 * time.Second))
+	reconcile(t, r)
+	require.Zero(t, proofs())
+	clock.SetTime(clock.Now().Add(31 * time.Second))
+	reconcile(t, r)
+	require.Equal(t, 1, proofs())
+	require.True(t, enforced())
+
+	clock.SetTime(clock.Now().Add(time.Minute))
+	c.stand(errors.New("no"))
+	require.Equal(t, 2*time.Second, reconcile(t, r).RequeueAfter)
+	require.True(t, enforced(), "one no may be a restart of the API server")
+	require.Equal(t, 2*time.Second, reconcile(t, r).RequeueAfter)
+	require.False(t, enforced(), "two are none")
+	require.Equal(t, 2, proofs())
+	c.stand(nil)
+	require.Equal(t, time.Minute, reconcile(t, r).RequeueAfter)
+	require.True(t, enforced())
+
+	c.stand(errors.New("no"))
+	c.reserve("foo", "n1")
+	c.join("n1")
+	reconcile(t, r)
+	require.False(t, enforced(), "a new index is not enforced before it was seen to be")
+}
+
+// The cache does not know yet that a node was locked, and all else says that it is free.
+func TestANodeIsNotForgottenByAnOldCache(t *testing.T) {
+	c := newCluster(t)
+	c.join("n1", "n2")
+	c.reserve("foo")
+	old := []corev1.Node{*c.node("n1"), *c.node("n2")}
+	n := c.node("n1")
+	n.Labels[v1alpha1.LabelTenant], n.Annotations = "foo", map[string]string{v1alpha1.AnnotationReservation: "foo"}
+	require.NoError(t, c.admin.Update(t.Context(), n))
+	require.NoError(t, c.admin.Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: v1alpha1.IndexName},
+		Data:       allocate.Index{Version: 7, Grants: map[string]allocate.Grant{"n1": grant("foo", allocate.Freed), "n2": grant("foo", allocate.Freed)}}.Data(),
+	}))
+	r := c.reconciler()
+	r.Client = listing{c.counted(c.admin), old}
+	reconcile(t, r)
+	require.Equal(t, map[string]allocate.Grant{"n1": grant("foo", allocate.Freed)}, c.index().Grants)
+	n.Labels, n.Annotations = nil, nil
+	require.NoError(t, c.admin.Update(t.Context(), n))
+	reconcile(t, r)
+	require.Empty(t, c.index().Grants)
+}
+
+// listing is a client whose cache holds old Nodes.
+type listing struct {
+	client.WithWatch
+	nodes []corev1.Node
+}
+
+func (l listing) List(ctx context.Context, o client.ObjectList, opts ...client.ListOption) error {
+	if nodes, ok := o.(*corev1.NodeList); ok {
+		nodes.Items = l.nodes
+		return nil
+	}
+	return l.WithWatch.List(ctx, o, opts...)
 }

@@ -274,14 +274,20 @@ func (c *cluster) reservation(name string) *v1alpha1.Reservation {
 	return r
 }
 
-// rename changes which nodes a Reservation names.
-func (c *cluster) rename(name string, nodes ...string) {
+// change changes a Reservation as a user would.
+func (c *cluster) change(name string, change func(*v1alpha1.Reservation)) {
 	c.Helper()
 	eventually(c.T, func(t *assert.CollectT) {
 		r := c.reservation(name)
-		r.Spec.ReservedNodes = append([]string{}, nodes...)
+		change(r)
 		assert.NoError(t, c.admin.Update(c.Context(), r))
 	})
+}
+
+// rename changes which nodes a Reservation names.
+func (c *cluster) rename(name string, nodes ...string) {
+	c.Helper()
+	c.change(name, func(r *v1alpha1.Reservation) { r.Spec.ReservedNodes = append([]string{}, nodes...) })
 }
 
 // stored is the index ConfigMap.

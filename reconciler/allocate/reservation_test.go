@@ -56,9 +56,7 @@ func TestTheStatusSaysWhatIsLocked(t *testing.T) {
 	c.settle()
 
 	t.Run("a new revision alone is said too", func(t *testing.T) {
-		r := c.reservation("foo")
-		r.Annotations[v1alpha1.AnnotationRevision] = "main@sha1:def"
-		require.NoError(t, c.admin.Update(t.Context(), r))
+		c.change("foo", func(r *v1alpha1.Reservation) { r.Annotations[v1alpha1.AnnotationRevision] = "main@sha1:def" })
 		eventually(t, func(t *assert.CollectT) { assert.Equal(t, "main@sha1:def", c.reservation("foo").Status.Revision) })
 	})
 	t.Run("a node more is pending until it comes", func(t *testing.T) {
@@ -232,9 +230,9 @@ func TestASelectorThatCannotBeReadIsStalledAndHolds(t *testing.T) {
 	c.start()
 	c.reserve("foo", "n1")
 	eventually(t, func(t *assert.CollectT) { assert.Equal(t, "foo", c.tenantOf("n1")) })
-	r := c.reservation("foo")
-	r.Spec.NodeSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "pool", Operator: "Near"}}}
-	require.NoError(t, c.admin.Update(t.Context(), r))
+	c.change("foo", func(r *v1alpha1.Reservation) {
+		r.Spec.NodeSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "pool", Operator: "Near"}}}
+	})
 	eventually(t, func(t *assert.CollectT) {
 		r := c.reservation("foo")
 		is(t, r, v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonInvalidNodeSelector)

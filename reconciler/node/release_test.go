@@ -363,3 +363,20 @@ func TestANodeIsNotCalledFreeByAnOldCache(t *testing.T) {
 	require.Len(t, w.wrote(), 1)
 	require.True(t, w.get().Spec.Unschedulable, "it is cordoned from what the server has")
 }
+
+func TestAHandoverThatIsCalledOffWaitsForThePodsThatWereLetIn(t *testing.T) {
+	w := newWorld(t)
+	w.join()
+	w.lock()
+	next := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "u-"}}
+	require.NoError(t, w.admin.Create(t.Context(), next))
+	w.reserve(next.Name)
+	p := w.run("early", in(next.Name)) // it asked for the node by name, and the index let it in
+	w.grant(true, allocate.Grant{Reservation: next.Name, Phase: allocate.Releasing})
+	w.reconcile()
+	w.reconcile()
+	require.EqualValues(t, 1, w.said().PodsLeft)
+	w.end(p)
+	w.reconcile()
+	require.True(t, w.said().Drained)
+}
