@@ -20,9 +20,10 @@ comma_list = $(subst $(eval) ,;,$(patsubst %,./%/...,$(wildcard $(1))))
 built = mkdir -p bin && go build -o bin/$(notdir $(1)) $(1) && exec bin/$(notdir $(1))
 # The race detector needs a C compiler.
 RACE = $(if $(shell command -v "$$(go env CC)"),-race)
-# Packages whose tests start a control plane, and all others.
-PLANE = $(shell go list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./... | sed -n 's|^\([^ ]*\)\.test .*/test/controlplane\( .*\)\?$$|\1|p')
-UNIT = $(filter-out $(PLANE),$(shell go list ./...))
+# Packages whose tests start a control plane, all others, and those that measure times on one and want it to themselves.
+PLANE = $(filter-out $(TIMED),$(shell go list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./... | sed -n 's|^\([^ ]*\)\.test .*/test/controlplane\( .*\)\?$$|\1|p'))
+UNIT = $(filter-out $(PLANE) $(TIMED),$(shell go list ./...))
+TIMED = $(shell go list ./test/e2e/...)
 
 ##@ Start here
 
@@ -36,9 +37,12 @@ demo: ## Play the story of a commit on a control plane of its own and stay up; O
 	@$(call built,./test/demo) $(if $(ONCE),--once)
 
 .PHONY: test
-test: controlplane-build vet lint ## Run every test: units, then those with a control plane, one package at a time.
-	@units=0; go test $(RACE) $(TESTFLAGS) $(UNIT) || units=$$?; \
-	go test -p 1 -timeout 20m $(TESTFLAGS) $(PLANE); exit $$units
+test: controlplane-build vet lint ## Run every test: units, then those with a control plane, the timed ones last and alone.
+	@failed=0; \
+	go test $(RACE) $(TESTFLAGS) $(UNIT) || failed=1; \
+	go test -p 2 -timeout 20m $(TESTFLAGS) $(PLANE) || failed=1; \
+	go test -p 1 -timeout 20m $(TESTFLAGS) $(TIMED) || failed=1; \
+	exit $$failed
 
 .PHONY: bench
 bench: ## Measure locking, convergence, admission and memory on a control plane of its own.

@@ -30,6 +30,8 @@ const (
 	proofTimeout  = 5 * time.Second
 	proofRetry    = 2 * time.Second
 	proofInterval = time.Minute
+	// keepRetry is the pause before the finalizer is tried again on a Reservation that did not take it.
+	keepRetry = 2 * time.Second
 )
 
 // Fence answers whether the API server enforces the index. Await returns nil once it enforces the given version or a
@@ -77,7 +79,7 @@ type Reconciler struct {
 // Reconcile decides about every node, writes the index if it changed, waits until the API server enforces it and
 // publishes it. It is called with the one key of this controller.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	decision, err := r.decide(ctx)
+	decision, unkept, err := r.decide(ctx)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return ctrl.Result{RequeueAfter: batch}, nil // somebody else wrote it meanwhile: decide again on what is there
@@ -87,14 +89,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	}
 	result := r.prove(ctx, decision)
 	r.recallStale()
+	switch {
+	case apierrors.IsConflict(unkept):
+		return ctrl.Result{RequeueAfter: batch}, nil // the cache is behind: nothing went wrong
+	case unkept != nil:
+		logf.FromContext(ctx).Error(unkept, "nodes are not given to a reservation that cannot be kept until it has released them")
+		r.View.Fail(unkept)
+		return ctrl.Result{RequeueAfter: keepRetry}, nil
+	}
 	return result, nil
 }
 
-// decide makes a decision and writes its index.
-func (r *Reconciler) decide(ctx context.Context) (Decision, error) {
+// decide makes a decision and writes its index. Unkept is why some Reservations are left out of it.
+func (r *Reconciler) decide(ctx context.Context) (decision Decision, unkept, err error) {
 	stored, before, lost, err := loadIndex(ctx, r.Live, r.Namespace, r.Clock.Now())
 	if err != nil {
-		return Decision{}, err
+		return Decision{}, nil, err
 	}
 	if before.Version != r.last {
 		r.releasing = nil // at the start, or somebody else wrote: what was known of releases is not any more
@@ -108,22 +118,23 @@ func (r *Reconciler) decide(ctx context.Context) (Decision, error) {
 	}
 	snapshot, err := gather(ctx, reader, before)
 	if err != nil {
-		return Decision{}, err
+		return Decision{}, nil, err
 	}
 	for node, version := range r.Ledger.Drained() {
 		since, releasing := r.releasing[node]
 		snapshot.Drained[node] = releasing && version >= since
 	}
-	decision := Decide(snapshot)
+	decision = Decide(snapshot)
 	if err := r.keepLocked(ctx, before, decision.Index); err != nil {
-		return Decision{}, err
+		return Decision{}, nil, err
 	}
+	unkept = r.keep(ctx, snapshot.Reservations, before, decision)
 	decision.Index, err = writeIndex(ctx, r.Client, stored, decision.Index)
 	if err != nil {
-		return Decision{}, err
+		return Decision{}, nil, err
 	}
 	r.track(decision.Index)
-	return decision, nil
+	return decision, unkept, nil
 }
 
 // keepLocked puts those grants back that the decision forgot and whose nodes bear a lock all the same, as the API
@@ -136,18 +147,11 @@ func (r *Reconciler) keepLocked(ctx context.Context, before, decided Index) erro
 		}
 	}
 	locked, errs := make([]bool, len(forgotten)), make([]error, len(forgotten))
-	var all sync.WaitGroup
-	slots := make(chan struct{}, 16)
-	for i, name := range forgotten {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			node := &corev1.Node{}
-			err := r.Live.Get(ctx, client.ObjectKey{Name: name}, node)
-			locked[i], errs[i] = err == nil && lock.Bears(node), client.IgnoreNotFound(err)
-		})
-	}
-	all.Wait()
+	atOnce(len(forgotten), func(i int) {
+		node := &corev1.Node{}
+		err := r.Live.Get(ctx, client.ObjectKey{Name: forgotten[i]}, node)
+		locked[i], errs[i] = err == nil && lock.Bears(node), client.IgnoreNotFound(err)
+	})
 	for i, name := range forgotten {
 		if grant := before.Grants[name]; locked[i] {
 			if grant.Phase == Held {
@@ -160,6 +164,20 @@ func (r *Reconciler) keepLocked(ctx context.Context, before, decided Index) erro
 		return fmt.Errorf("reading unlocked nodes: %w", err)
 	}
 	return nil
+}
+
+// atOnce calls f for 0 to n-1, a few at a time, and returns after the last.
+func atOnce(n int, f func(i int)) {
+	var all sync.WaitGroup
+	slots := make(chan struct{}, 16)
+	for i := range n {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			f(i)
+		})
+	}
+	all.Wait()
 }
 
 // track notes since when each releasing node is.

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
@@ -36,9 +35,7 @@ type StatusReconciler struct {
 	Ledger *report.Ledger
 }
 
-// +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservations,verbs=get;list;watch;update;patch
 // +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservations/status,verbs=get;update;patch
-// +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservations/finalizers,verbs=update
 
 // undecided is the pause after which a Reservation is looked at again of which no decision knows yet. Its publication
 // comes first, unless decisions fail.
@@ -107,32 +104,6 @@ func noDecision(err error) report.Outcome {
 				"--as=system:serviceaccount:reservation-operator:reservation-operator; give the operator the roles of config/rbac", err), 0)
 	}
 	return report.Retry(v1alpha1.ReasonProgressingWithRetry, fmt.Sprintf("no node can be allocated: %s", err), err)
-}
-
-// finalize puts the finalizer on a live Reservation and takes it off a deleted one that has no node any more. It
-// reports true if that was all there was to do.
-func (r *StatusReconciler) finalize(ctx context.Context, reservation *v1alpha1.Reservation) (bool, error) {
-	before := reservation.DeepCopy()
-	if reservation.DeletionTimestamp.IsZero() {
-		if !controllerutil.AddFinalizer(reservation, v1alpha1.FinalizerRelease) {
-			return false, nil
-		}
-		return false, r.patchMeta(ctx, before, reservation)
-	}
-	generation, granted, _ := r.View.Reservation(reservation.Name)
-	// The generation grows when a deletion is asked for, so this decision knew of it.
-	if generation != reservation.Generation || len(granted) > 0 {
-		return false, nil
-	}
-	if !controllerutil.RemoveFinalizer(reservation, v1alpha1.FinalizerRelease) {
-		return true, nil
-	}
-	return true, r.patchMeta(ctx, before, reservation)
-}
-
-func (r *StatusReconciler) patchMeta(ctx context.Context, before, after *v1alpha1.Reservation) error {
-	change := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	return r.Client.Patch(ctx, after, change, client.FieldOwner(v1alpha1.FieldManager))
 }
 
 // gather returns the facts, and false while no decision has read this generation of the spec: its publication brings

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
@@ -175,9 +176,61 @@ func TestADeletedReservationWithoutNodesGoes(t *testing.T) {
 	c := newCluster(t)
 	c.start("without nodes")
 	c.reserve("foo")
-	eventually(t, func(t *assert.CollectT) { assert.NotEmpty(t, c.reservation("foo").Finalizers) })
+	eventually(t, func(t *assert.CollectT) {
+		is(t, c.reservation("foo"), v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonSucceeded)
+	})
+	require.Empty(t, c.reservation("foo").Finalizers, "who has no nodes has nothing to release")
 	require.NoError(t, c.admin.Delete(t.Context(), c.reservation("foo")))
 	eventually(t, func(t *assert.CollectT) { assert.Empty(t, c.reservation("foo").Name) })
+}
+
+// From the moment that the index gives it a node, a Reservation cannot go without the release.
+func TestTheFinalizerComesBeforeTheIndexAndComesBack(t *testing.T) {
+	c := newCluster(t)
+	c.join("n1")
+	c.start()
+	eventually(t, func(t *assert.CollectT) { assert.NotEmpty(t, c.stored().Data) })
+	c.settle()
+	c.reserve("foo", "n1")
+	eventually(t, func(t *assert.CollectT) { assert.Equal(t, "foo", c.tenantOf("n1")) })
+	calls := c.did()
+	require.Contains(t, calls, "patch reservation foo")
+	require.Less(t, slices.Index(calls, "patch reservation foo"), lastIndex(calls, "update configmap reservation-index"), "%s", calls)
+
+	c.change("foo", func(r *v1alpha1.Reservation) { r.Finalizers = nil })
+	eventually(t, func(t *assert.CollectT) {
+		assert.Equal(t, []string{v1alpha1.FinalizerRelease}, c.reservation("foo").Finalizers)
+	})
+}
+
+// A Reservation that does not take the finalizer gets no node and says why; the others go on.
+func TestWithoutAFinalizerNoNode(t *testing.T) {
+	c := newCluster(t)
+	c.join("n1", "n2")
+	c.reserve("foo", "n1")
+	c.reserve("bar", "n2")
+	r := c.reconciler()
+	r.Client = interceptor.NewClient(c.admin, interceptor.Funcs{
+		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if o.GetName() == "foo" {
+				return errors.New("a policy of somebody else's says no")
+			}
+			return w.Patch(ctx, o, p, opts...)
+		},
+	})
+	require.NotZero(t, reconcile(t, r).RequeueAfter)
+	require.Equal(t, map[string]allocate.Grant{"n2": grant("bar", allocate.Held, "bar")}, c.index().Grants)
+	status := &allocate.StatusReconciler{Client: c.admin, View: c.view, Ledger: c.ledger}
+	_, err := status.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "foo"}})
+	require.NoError(t, err)
+	ready := conditions.Get(c.reservation("foo"), v1alpha1.ConditionReady)
+	require.NotNil(t, ready)
+	require.Equal(t, v1alpha1.ReasonProgressingWithRetry, ready.Reason)
+	require.Contains(t, ready.Message, "somebody else's says no")
+
+	r.Client = c.counted(c.admin)
+	reconcile(t, r)
+	require.Equal(t, grant("foo", allocate.Held, "foo"), c.index().Grants["n1"])
 }
 
 // series are the Reservations that have metrics.

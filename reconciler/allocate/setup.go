@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -46,9 +47,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// claimChanged passes what can change what a Reservation claims, or whether a binding counts: spec and deletion.
+// claimChanged passes what can change what a Reservation claims, or whether a binding counts: spec and deletion. A
+// finalizer that was torn off is put back.
 var claimChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+		controllerutil.ContainsFinalizer(e.ObjectOld, v1alpha1.FinalizerRelease) && !controllerutil.ContainsFinalizer(e.ObjectNew, v1alpha1.FinalizerRelease) ||
 		e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
 }}
 

@@ -139,6 +139,9 @@ func (a *Applier) write(ctx context.Context, c Commit, s Step) (*unstructured.Un
 		return nil, err
 	}
 	object := prepared(s.Object.Unstructured, c)
+	if err := a.empty(ctx, object, s.Live); err != nil {
+		return nil, err
+	}
 	err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.FieldManagerSource))
 	return object, err
 }

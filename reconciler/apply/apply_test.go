@@ -94,6 +94,46 @@ func TestApplyWritesWhatDiffers(t *testing.T) {
 	require.Equal(t, first.Revision, get(t, a.Live, EntryOf(set[0].Unstructured)).GetAnnotations()[v1alpha1.AnnotationRevision])
 }
 
+// A commit that takes the last name away leaves an empty list: without a list, a Reservation with a selector would
+// have the whole pool, and one without is refused.
+func TestACommitTakesTheLastNodeAway(t *testing.T) {
+	counter := &counting{}
+	a := applier(t)
+	a.Client = counter.wrap(admin(t))
+	commit := Commit{"tenants", "main@sha1:1"}
+	for name, spec := range map[string]string{
+		"emptied-names": `{tenant: x, reservedNodes: [%s]}`,
+		"emptied-pool":  `{tenant: x, nodeSelector: {matchLabels: {pool: a}}, reservedNodes: [%s]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			names := func(list string) []render.Object {
+				return objects(t, `{apiVersion: scheduling.coreweave.cloud/v1alpha1, kind: Reservation, metadata: {name: `+name+`}, spec: `+fmt.Sprintf(spec, list)+`}`)
+			}
+			applied(t, a, commit, names("n1, n2"))
+			p := previewed(t, a, commit, names(""))
+			require.Empty(t, p.Findings)
+			require.Equal(t, Change, p.Steps[0].Verb)
+			then, said, err := unstructured.NestedStringSlice(p.Steps[0].Then.Object, "spec", "reservedNodes")
+			require.NoError(t, err)
+			require.True(t, said)
+			require.Empty(t, then)
+			live, _, _ := unstructured.NestedStringSlice(get(t, a.Live, p.Steps[0].Entry()).Object, "spec", "reservedNodes")
+			require.Len(t, live, 2, "a dry run writes nothing")
+
+			r := a.Apply(t.Context(), commit, p)
+			require.Empty(t, r.Failed)
+			live, said, _ = unstructured.NestedStringSlice(get(t, a.Live, p.Steps[0].Entry()).Object, "spec", "reservedNodes")
+			require.True(t, said)
+			require.Empty(t, live)
+
+			counter.writes = nil
+			require.Len(t, applied(t, a, commit, names("")).Kept, 1)
+			require.Empty(t, counter.writes, "at rest nothing is written")
+			require.Len(t, applied(t, a, commit, names("n2")).Changed, 1)
+		})
+	}
+}
+
 func TestPreviewRefusals(t *testing.T) {
 	a := applier(t)
 	const head = `apiVersion: scheduling.coreweave.cloud/v1alpha1, kind: Reservation, metadata: {name: refused}`

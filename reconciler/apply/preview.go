@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/source/check"
@@ -89,8 +88,7 @@ func (a *Applier) try(ctx context.Context, c Commit, s *Step, made map[string]bo
 		object.SetNamespace(a.Namespace)
 		object.SetName(trialName(s.Entry()))
 	}
-	err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
-		client.FieldOwner(v1alpha1.FieldManagerSource), client.DryRunAll)
+	err := a.tryApply(ctx, object, s.Live)
 	switch {
 	case isTerminating(err):
 		s.Verb, s.Then = Await, s.Live

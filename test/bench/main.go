@@ -10,6 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // benchmark measures one or a few related figures on a cluster of its own.
@@ -21,6 +24,7 @@ type benchmark struct {
 func main() {
 	only := flag.String("only", "", "a comma-separated list of benchmarks to run: lock, push, release, admission, bind")
 	flag.Parse()
+	ctrl.SetLogger(logr.Discard()) // the clients' own
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	for _, b := range []benchmark{{"lock", lock}, {"push", push}, {"release", release}, {"admission", admission}, {"bind", bind}} {

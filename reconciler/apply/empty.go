@@ -1,0 +1,59 @@
+package apply
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+)
+
+// A server-side apply that takes the last item out of a set takes the set itself away, though the applied object has
+// it, empty. For a Reservation that is the difference between "no node" and "every node of the pool". So its names
+// are emptied by a patch of their own first; an empty set is then left alone.
+
+var reservedNodes = []string{"spec", "reservedNodes"}
+
+// emptied returns one of the live names of a Reservation that the commit leaves none of; empty for all other objects.
+func emptied(object, live *unstructured.Unstructured) string {
+	if live == nil || object.GetKind() != "Reservation" {
+		return ""
+	}
+	names, said, err := unstructured.NestedStringSlice(object.Object, reservedNodes...)
+	if err != nil || !said || len(names) > 0 {
+		return ""
+	}
+	names, _, _ = unstructured.NestedStringSlice(live.Object, reservedNodes...)
+	if len(names) == 0 {
+		return ""
+	}
+	return names[0]
+}
+
+// tryApply is what server-side apply would answer. Names that are to be emptied are tried as a single one.
+func (a *Applier) tryApply(ctx context.Context, object, live *unstructured.Unstructured) error {
+	name := emptied(object, live)
+	if name == "" {
+		return a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
+			client.FieldOwner(v1alpha1.FieldManagerSource), client.DryRunAll)
+	}
+	if err := unstructured.SetNestedStringSlice(object.Object, []string{name}, reservedNodes...); err != nil {
+		return err
+	}
+	if err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
+		client.FieldOwner(v1alpha1.FieldManagerSource), client.DryRunAll); err != nil {
+		return err
+	}
+	return unstructured.SetNestedStringSlice(object.Object, []string{}, reservedNodes...)
+}
+
+// empty takes all names off a live Reservation that the commit leaves none of.
+func (a *Applier) empty(ctx context.Context, object, live *unstructured.Unstructured) error {
+	if emptied(object, live) == "" {
+		return nil
+	}
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"reservedNodes":[]}}`))
+	return a.Client.Patch(ctx, live.DeepCopy(), patch, client.FieldOwner(v1alpha1.FieldManagerSource))
+}
