@@ -2,20 +2,24 @@ package main
 
 import (
 	"context"
+	"encoding/pem"
 	"fmt"
+	"net/http/httptest"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/conditions"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	webhook "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/test/cluster"
 )
 
 // admission measures the creation of a pod that is injected by the webhook against one in a namespace without
-// bindings, in turn.
+// bindings, in turn; then against one that an empty webhook allows as it is, which is what any webhook costs here.
 func admission(ctx context.Context) error {
 	c, err := cluster.Start(ctx, cluster.Options{Bare: true})
 	if err != nil {
@@ -28,16 +32,58 @@ func admission(ctx context.Context) error {
 	if err := bound(ctx, c, "bound"); err != nil {
 		return err
 	}
-	if err := namespace(ctx, c, "plain"); err != nil {
+	for _, name := range []string{"plain", "empty"} {
+		if err := namespace(ctx, c, name); err != nil {
+			return err
+		}
+	}
+	created := 0
+	against := func(other string) func(int, bool) (func() error, error) {
+		return func(_ int, ours bool) (func() error, error) {
+			created++
+			p := benchPod(other, created)
+			if ours {
+				p = benchPod("bound", created)
+			}
+			return func() error { return c.Client.Create(ctx, p) }, nil
+		}
+	}
+	if err := compare("pod_create_webhook_p50", time.Millisecond, against("plain")); err != nil {
 		return err
 	}
-	return compare("pod_create_webhook_p50", time.Millisecond, func(i int, ours bool) (func() error, error) {
-		p := benchPod("plain", i)
-		if ours {
-			p = benchPod("bound", i)
-		}
-		return func() error { return c.Client.Create(ctx, p) }, nil
+	stop, err := emptyWebhook(ctx, c, "empty")
+	if err != nil {
+		return err
+	}
+	defer stop()
+	return compare("pod_create_over_empty_webhook_p50", time.Millisecond, against("empty"))
+}
+
+// emptyWebhook has a webhook called for every pod of a namespace that allows all as it is, and returns how to end its
+// server.
+func emptyWebhook(ctx context.Context, c *cluster.Cluster, namespace string) (stop func(), err error) {
+	server := httptest.NewUnstartedServer(&webhook.Webhook{Handler: webhook.HandlerFunc(
+		func(context.Context, webhook.Request) webhook.Response { return webhook.Allowed("") })})
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	fail, none := admissionregistrationv1.Fail, admissionregistrationv1.SideEffectClassNone
+	err = c.Client.Create(ctx, &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "empty"},
+		Webhooks: []admissionregistrationv1.MutatingWebhook{{
+			Name: "empty.bench.example", FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"},
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{
+				URL:      &server.URL,
+				CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+			},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+			}},
+		}},
 	})
+	time.Sleep(3 * time.Second) // the API server takes a moment to see it
+	return server.Close, err
 }
 
 // bind measures the binding of a pod with the fences over an index of 10,000 nodes of 1,000 Reservations, against the
