@@ -75,6 +75,9 @@ type Chain struct {
 
 	FetchLimits  fetch.Limits
 	RenderLimits render.Limits
+	// RenderTimeout bounds the rendering of a commit; 0 is a minute. What the limits let through takes a few seconds:
+	// this is for what they do not foresee.
+	RenderTimeout time.Duration
 }
 
 // Head asks the repository where its branch points to, and transfers nothing. Every error is an [*Error].
@@ -102,9 +105,9 @@ func (c Chain) Load(ctx context.Context, r Request, head fetch.Head) (*Loaded, e
 	if render.Rejected(loaded.Findings) {
 		return loaded, nil
 	}
-	objects, findings, err := c.Render(ctx, commit.Tree, r.Path, c.RenderLimits)
+	objects, findings, err := c.render(ctx, commit, r.Path)
 	if err != nil {
-		return nil, renderError(err, commit.Revision, r.Path)
+		return nil, err
 	}
 	loaded.Objects, loaded.Findings = objects, append(loaded.Findings, findings...)
 	return loaded, nil
@@ -124,6 +127,23 @@ func (c Chain) fetch(ctx context.Context, r Request, head fetch.Head) (*fetch.Co
 	ctx, cancel := r.bound(ctx)
 	defer cancel()
 	return c.Fetch(ctx, r.Remote, head, c.FetchLimits)
+}
+
+func (c Chain) render(parent context.Context, commit *fetch.Commit, path string) ([]render.Object, []render.Finding, error) {
+	ctx, cancel := context.WithTimeout(parent, c.RenderTimeout)
+	defer cancel()
+	objects, findings, err := c.Render(ctx, commit.Tree, path, c.RenderLimits)
+	switch {
+	case err == nil:
+		return objects, findings, nil
+	case ctx.Err() != nil && parent.Err() == nil && !errors.Is(err, render.ErrBusy):
+		return nil, nil, &Error{
+			Reason: v1alpha1.ReasonRenderFailed, Stalled: true, Err: err,
+			Message: fmt.Sprintf("rendering %s took longer than %s and was given up: make its kustomizations smaller or "+
+				"simpler, or write plain YAML; nothing was changed", commit.Revision, c.RenderTimeout),
+		}
+	}
+	return nil, nil, renderError(err, commit.Revision, path)
 }
 
 func (r Request) bound(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -146,6 +166,9 @@ func (c Chain) withDefaults() Chain {
 	}
 	if c.Render == nil {
 		c.Render = render.Render
+	}
+	if c.RenderTimeout <= 0 {
+		c.RenderTimeout = time.Minute
 	}
 	return c
 }

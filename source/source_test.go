@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"testing"
 	"testing/fstest"
@@ -94,6 +95,22 @@ func TestErrors(t *testing.T) {
 					return nil, nil, boom
 				}
 			}, wantReason: v1alpha1.ReasonRenderFailed, wantMessage: "rendering main@sha1:1: boom"},
+		"a rendering that does not end": {
+			change: func(c *Chain) {
+				c.RenderTimeout = time.Millisecond
+				c.Render = func(ctx context.Context, _ fs.FS, _ string, _ render.Limits) ([]render.Object, []render.Finding, error) {
+					<-ctx.Done()
+					return nil, nil, ctx.Err()
+				}
+			}, wantReason: v1alpha1.ReasonRenderFailed, wantStalled: true, wantMessage: "rendering main@sha1:1 took longer than 1ms"},
+		"a rendering that waited for another": {
+			change: func(c *Chain) {
+				c.RenderTimeout = time.Millisecond
+				c.Render = func(ctx context.Context, _ fs.FS, _ string, _ render.Limits) ([]render.Object, []render.Finding, error) {
+					<-ctx.Done()
+					return nil, nil, fmt.Errorf("%w: %w", render.ErrBusy, ctx.Err())
+				}
+			}, wantReason: v1alpha1.ReasonRenderFailed, wantMessage: "rendering main@sha1:1: kustomize is busy with another commit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := chain(reservation, tc.change).Load(t.Context(), Request{Path: tc.path}, fetch.Head{})

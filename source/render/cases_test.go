@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -291,7 +290,6 @@ func TestCases_A12_AliasBombs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			start := time.Now()
 			limits := Limits{}
 			if name == "of many documents" {
 				limits.Nodes = 10_000 // this one is stopped only when all that is allowed is used up
@@ -299,7 +297,6 @@ func TestCases_A12_AliasBombs(t *testing.T) {
 			_, findings, err := Render(t.Context(), f.tree(), "", limits)
 			require.NoError(t, err)
 			runtime.ReadMemStats(&after)
-			require.Less(t, time.Since(start), 5*time.Second, "it is milliseconds, but machines are busy")
 			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(100<<20))
 			require.True(t, Rejected(findings))
 		})

@@ -32,6 +32,8 @@ type kustomization struct {
 	written []Object
 	// broken says that it, or one that it takes in, must not be built.
 	broken bool
+	// full says that it takes in too many objects, which is said once.
+	full bool
 }
 
 // place is a line in a file, at which something is asked for.

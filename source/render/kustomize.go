@@ -2,7 +2,9 @@ package render
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -11,9 +13,22 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
+// ErrBusy says that kustomize is still busy with another rendering, one that
+// was given up or that takes as long as this one could wait. It may pass.
+var ErrBusy = errors.New("kustomize is busy with another commit")
+
 // slot is held during a build: kustomize keeps its schema in global variables
-// and is not safe for concurrent use.
-var slot = make(chan struct{}, 1)
+// and is not safe for concurrent use. underWay is the build that holds it.
+var (
+	slot     = make(chan struct{}, 1)
+	underWay atomic.Pointer[build]
+)
+
+// build is one run of kustomize.
+type build struct {
+	// givenUp says that nobody waits for it any more.
+	givenUp atomic.Bool
+}
 
 // memory is the file system that kustomize gets: it holds what was put into it
 // and nothing else.
@@ -32,7 +47,10 @@ func (r *renderer) kustomize(ctx context.Context, shown, real string) error {
 		return err
 	}
 	texts, err := r.build(ctx, k)
-	if ctx.Err() != nil {
+	switch {
+	case errors.Is(err, ErrBusy):
+		return err
+	case ctx.Err() != nil:
 		return ctx.Err()
 	}
 	if err != nil {
@@ -70,21 +88,26 @@ func (r *renderer) missing(k *kustomization, objects []Object) {
 }
 
 // build runs kustomize and returns the objects as JSON. A build cannot be
-// stopped; when ctx is done, it is left to itself and keeps the slot until it
-// ends.
+// stopped: when ctx is done, it is left to itself and keeps the slot until it
+// ends. Nobody waits for one that was left, so that no worker is held up by it.
 func (r *renderer) build(ctx context.Context, k *kustomization) ([][]byte, error) {
+	if b := underWay.Load(); b != nil && b.givenUp.Load() {
+		return nil, ErrBusy
+	}
 	select {
 	case slot <- struct{}{}:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
 	}
+	b := &build{}
+	underWay.Store(b)
 	type outcome struct {
 		texts [][]byte
 		err   error
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		defer func() { <-slot }()
+		defer func() { underWay.Store(nil); <-slot }()
 		texts, err := run(r.memory, "/"+k.memory, r.limits)
 		done <- outcome{texts: texts, err: err}
 	}()
@@ -92,6 +115,7 @@ func (r *renderer) build(ctx context.Context, k *kustomization) ([][]byte, error
 	case o := <-done:
 		return o.texts, o.err
 	case <-ctx.Done():
+		b.givenUp.Store(true)
 		return nil, ctx.Err()
 	}
 }
@@ -122,8 +146,8 @@ func run(m memory, folder string, l Limits) (texts [][]byte, err error) {
 		}
 		texts = append(texts, text)
 	}
-	if len(texts) > l.Objects {
-		return nil, fmt.Errorf("makes more than %d objects", l.Objects)
+	if most := min(l.Objects, l.Kustomized); len(texts) > most {
+		return nil, fmt.Errorf("makes more than %d objects", most)
 	}
 	return texts, nil
 }

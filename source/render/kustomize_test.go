@@ -237,7 +237,7 @@ func TestObjectsOfKustomizationsAreBounded(t *testing.T) {
 	}
 	_, findings := f.render(t, "b")
 	require.True(t, Rejected(findings))
-	require.Contains(t, strings.Join(lines(findings), "\n"), "takes in more than 10000 objects")
+	require.Contains(t, strings.Join(lines(findings), "\n"), "takes in more than 2000 objects")
 }
 
 func TestPanicBecomesAFinding(t *testing.T) {

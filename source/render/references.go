@@ -184,10 +184,14 @@ func (r *renderer) take(ctx context.Context, k *kustomization, name, shown, real
 // count notes what a kustomization takes in. Kustomizations that take in others
 // twice could make many objects of few.
 func (r *renderer) count(k *kustomization, objects []Object) {
-	if k.written = append(k.written, objects...); len(k.written) > r.limits.Objects {
-		k.written = k.written[:r.limits.Objects]
-		r.report(k.file, 0, "takes in more than %d objects", r.limits.Objects)
-		k.broken = true
+	most := min(r.limits.Objects, r.limits.Kustomized)
+	if k.written = append(k.written, objects...); len(k.written) > most {
+		k.written = k.written[:most]
+		if !k.full {
+			r.report(k.file, 0, "takes in more than %d objects, for which kustomize takes too long: "+
+				"give each tenant's folder a kustomization of its own, and the folders above none", most)
+		}
+		k.broken, k.full = true, true
 	}
 }
 

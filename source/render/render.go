@@ -22,7 +22,8 @@ var ErrPathNotFound = errors.New("is not a folder of the commit")
 // together and in kustomize's order. Findings are all problems, in order of
 // file and line; when [Rejected] says so, the commit must be refused and the
 // objects may be incomplete. Both may be empty. The error is for what is not
-// the commit's fault: ctx done, a failing read, or an [ErrPathNotFound].
+// the commit's fault: ctx done, a failing read, an [ErrPathNotFound] or an
+// [ErrBusy].
 //
 // Render reads only tree and mutates nothing. It is safe for concurrent use;
 // kustomize builds of the whole process run one at a time.

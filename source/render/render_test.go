@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
 // files is a commit; a content that begins with "-> " is a symbolic link.
@@ -204,6 +205,12 @@ func TestLimitsOfRender(t *testing.T) {
 	for i := range 30 {
 		many[fmt.Sprintf("d/%02d.yaml", i)] = namespace(fmt.Sprintf("n%d", i))
 	}
+	built := files{"kustomization.yaml": "resources:\n"}
+	for i := range 30 {
+		name := fmt.Sprintf("%02d.yaml", i)
+		built[name] = namespace(fmt.Sprintf("n%d", i))
+		built["kustomization.yaml"] += "- " + name + "\n"
+	}
 	deep := files{strings.Repeat("d/", 12) + "x.yaml": namespace("x")}
 	wide := files{"x.yaml": namespace("x") + "spec: {a: [" + strings.Repeat("1,", 200) + "]}\n"}
 	nested := files{"x.yaml": namespace("x") + "spec: " + strings.Repeat("[", 50) + strings.Repeat("]", 50) + "\n"}
@@ -212,14 +219,15 @@ func TestLimitsOfRender(t *testing.T) {
 		limits Limits
 		want   string
 	}{
-		"files":         {many, Limits{Files: 29}, "d/29.yaml: is one file too many: at most 29 are rendered"},
-		"bytes":         {many, Limits{Bytes: 1000}, "is one file too many"},
-		"file bytes":    {wide, Limits{FileBytes: 100}, "x.yaml: is larger than"},
-		"objects":       {many, Limits{Objects: 29}, "more than 29 objects"},
-		"values":        {wide, Limits{Nodes: 150}, "more than 150 values"},
-		"values in all": {many, Limits{Nodes: 15}, "all together have more than 150 values"},
-		"folders":       {deep, Limits{Depth: 10}, "deeper than 10"},
-		"nesting":       {nested, Limits{Depth: 40}, "deeper than 40"},
+		"files":             {many, Limits{Files: 29}, "d/29.yaml: is one file too many: at most 29 are rendered"},
+		"bytes":             {many, Limits{Bytes: 1000}, "is one file too many"},
+		"file bytes":        {wide, Limits{FileBytes: 100}, "x.yaml: is larger than"},
+		"objects":           {many, Limits{Objects: 29}, "more than 29 objects"},
+		"one kustomization": {built, Limits{Kustomized: 29}, "kustomization.yaml: takes in more than 29 objects"},
+		"values":            {wide, Limits{Nodes: 150}, "more than 150 values"},
+		"values in all":     {many, Limits{Nodes: 15}, "all together have more than 150 values"},
+		"folders":           {deep, Limits{Depth: 10}, "deeper than 10"},
+		"nesting":           {nested, Limits{Depth: 40}, "deeper than 40"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, findings, err := Render(t.Context(), c.files.tree(), "", c.limits)
@@ -245,6 +253,43 @@ func TestRenderIsCancelled(t *testing.T) {
 	defer cancel()
 	_, _, err = Render(ctx, tree, "a", Limits{})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, ErrBusy)
+}
+
+// gated is a file system of kustomize that lets nobody read before the gate opens.
+type gated struct {
+	filesys.FileSystem
+	gate chan struct{}
+}
+
+func (g gated) ReadFile(name string) ([]byte, error) {
+	<-g.gate
+	return g.FileSystem.ReadFile(name)
+}
+
+// A build that takes too long is left to itself; what comes next neither waits for it nor runs beside it.
+func TestRenderThatIsGivenUp(t *testing.T) {
+	tree := files{"kustomization.yaml": "resources: [x.yaml]\n", "x.yaml": namespace("x")}.tree()
+	r := newRenderer(tree, Limits{})
+	k, err := r.load(t.Context(), place{}, ".", ".")
+	require.NoError(t, err)
+	gate := make(chan struct{})
+	r.memory = memory{gated{r.memory.FileSystem, gate}}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	_, err = r.build(ctx, k)
+	require.ErrorIs(t, err, context.Canceled)
+
+	for range 3 {
+		_, _, err = Render(t.Context(), tree, "", Limits{})
+		require.ErrorIs(t, err, ErrBusy)
+	}
+	close(gate)
+	require.Eventually(t, func() bool { return underWay.Load() == nil }, time.Minute, time.Millisecond)
+	objects, findings, err := Render(t.Context(), tree, "", Limits{})
+	require.NoError(t, err)
+	require.Empty(t, findings)
+	require.Len(t, objects, 1)
 }
 
 // failing is a file system that cannot read.
