@@ -315,9 +315,8 @@ func TestCancel(t *testing.T) {
 				cancel()
 			}
 			time.AfterFunc(50*time.Millisecond, cancel)
-			start := time.Now()
+			// The two servers never answer: only the context brings it back.
 			_, err := Fetch(ctx, remote, Head{Branch: "main"}, Limits{})
-			require.Less(t, time.Since(start), 5*time.Second)
 			requireError(t, err, FetchFailed)
 			require.ErrorIs(t, err, context.Canceled)
 		})
