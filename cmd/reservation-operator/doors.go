@@ -52,7 +52,7 @@ func (w *wiring) doors(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	if _, err := allocate.EnsureIndex(ctx, w.live, w.live, w.options.Manager.Namespace, time.Now()); err != nil {
+	if _, err := allocate.EnsureIndex(ctx, w.live, w.live, v1alpha1.OperatorNamespace, time.Now()); err != nil {
 		return err
 	}
 	keepOut, err := fence.KeepOutServed(typed.Discovery())

@@ -36,7 +36,11 @@ func run(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-	if err := awaitCRDs(ctx, config, options); err != nil {
+	before, err := newPreflight(config, options)
+	if err != nil {
+		return err
+	}
+	if err := before.await(ctx); err != nil {
 		return err
 	}
 	mgr, err := newManager(ctx, config, options)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -30,23 +31,28 @@ import (
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=reservation-operator,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=reservation-operator,resources=leases,resourceNames=reservation-operator,verbs=get;update;patch
 
+// leaderElectionID names the lease.
+const leaderElectionID = "reservation-operator"
+
 // newManager wires every reconciler and webhook to one manager. Nothing runs before the manager is started.
 func newManager(ctx context.Context, config *rest.Config, o Options) (manager.Manager, error) {
 	scheme, err := newScheme()
 	if err != nil {
 		return nil, err
 	}
+	cached := cacheOptions(v1alpha1.OperatorNamespace)
+	cached.SyncPeriod = &o.Manager.SyncPeriod
 	certificates := serve.NewCertificates(serve.CertificateOptions{Secret: o.certificate(), Endpoint: o.endpoint()})
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
-		Cache:                         cacheOptions(o.Manager.Namespace),
+		Cache:                         cached,
 		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Pod{}}}},
 		Metrics:                       metricsserver.Options{BindAddress: o.Manager.MetricsAddress},
 		HealthProbeBindAddress:        o.Manager.HealthAddress,
 		WebhookServer:                 webhook.NewServer(serve.ServerOptions(o.Webhook.Host, o.Webhook.Port, certificates.GetCertificate)),
 		LeaderElection:                o.LeaderElection.Enable,
-		LeaderElectionID:              "reservation-operator",
-		LeaderElectionNamespace:       o.Manager.Namespace,
+		LeaderElectionID:              leaderElectionID,
+		LeaderElectionNamespace:       v1alpha1.OperatorNamespace,
 		LeaderElectionReleaseOnCancel: o.LeaderElection.ReleaseOnCancel,
 		LeaseDuration:                 &o.LeaderElection.LeaseDuration,
 		RenewDeadline:                 &o.LeaderElection.RenewDeadline,
@@ -100,7 +106,7 @@ func (w *wiring) nodes(context.Context) error {
 		return err
 	}
 	if err := (&allocate.Reconciler{
-		Client: w.GetClient(), Live: w.GetAPIReader(), Namespace: w.options.Manager.Namespace,
+		Client: w.GetClient(), Live: w.GetAPIReader(), Namespace: v1alpha1.OperatorNamespace,
 		Fence: fence.Probe{Client: w.GetClient()}, Ledger: w.ledger, View: w.view, Clock: clock.RealClock{},
 	}).SetupWithManager(w); err != nil {
 		return err
@@ -112,6 +118,7 @@ func (w *wiring) nodes(context.Context) error {
 		Client: w.GetClient(), Live: w.GetAPIReader(), Pods: pods, View: w.view, Ledger: w.ledger,
 		Events: w.GetEventRecorder("reservation-operator"), Clock: clock.RealClock{},
 		Concurrency: w.options.Manager.NodeConcurrency,
+		Exempt:      append([]string{metav1.NamespaceSystem, v1alpha1.OperatorNamespace}, w.options.Fence.ExemptNamespaces...),
 	}).SetupWithManager(w, pods)
 }
 
@@ -122,7 +129,7 @@ func (w *wiring) sources(context.Context) error {
 		reserved = append(reserved, w.options.Fence.ExemptLabel)
 	}
 	return (&commit.Reconciler{
-		Client: w.GetClient(), Live: w.GetAPIReader(), Namespace: w.options.Manager.Namespace, User: w.self,
+		Client: w.GetClient(), Live: w.GetAPIReader(), Namespace: v1alpha1.OperatorNamespace, User: w.self,
 		ReservedNamespaces: w.options.Fence.ExemptNamespaces, ReservedLabels: reserved,
 		Events: w.GetEventRecorder("reservation-operator"), Clock: clock.RealClock{},
 		Concurrency: w.options.Manager.SourceConcurrency,

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
+	"time"
 
 	"github.com/fluxcd/pkg/runtime/leaderelection"
 	"github.com/fluxcd/pkg/runtime/logger"
@@ -60,12 +60,12 @@ func (o *ClientOptions) Config() (*rest.Config, error) {
 
 // ManagerOptions are about the process and its reconcilers.
 type ManagerOptions struct {
-	// Namespace is where the operator keeps its index, its lease and its certificate, and where it reads Secrets.
-	Namespace string
 	// MetricsAddress and HealthAddress are host:port; "0" switches the server off.
 	MetricsAddress, HealthAddress string
 	// NodeConcurrency and SourceConcurrency are how many nodes and sources are worked on at once.
 	NodeConcurrency, SourceConcurrency int
+	// SyncPeriod is how often everything that is watched is looked at again as if it had changed.
+	SyncPeriod time.Duration
 }
 
 // WebhookOptions are about the webhook server.
@@ -99,12 +99,12 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 
 // BindFlags registers the options with a flag set.
 func (o *ManagerOptions) BindFlags(fs *pflag.FlagSet) {
-	fs.StringVar(&o.Namespace, "namespace", v1alpha1.OperatorNamespace,
-		"The operator's own namespace: its index, lease and certificate are there, and the Secrets that sources name.")
 	fs.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "The host:port of the metrics endpoint; 0 switches it off.")
 	fs.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "The host:port of /healthz and /readyz; 0 switches it off.")
 	fs.IntVar(&o.NodeConcurrency, "node-concurrency", 16, "How many nodes are worked on at once.")
 	fs.IntVar(&o.SourceConcurrency, "source-concurrency", 4, "How many sources are worked on at once.")
+	fs.DurationVar(&o.SyncPeriod, "sync-period", 10*time.Hour,
+		"How often everything that is watched is looked at again as if it had changed. Where all is in order that writes nothing.")
 }
 
 // BindFlags registers the options with a flag set.
@@ -129,9 +129,9 @@ func (o *FenceOptions) BindFlags(fs *pflag.FlagSet) {
 // Validate returns every mistake in the options at once, each with the flag to correct.
 func (o *Options) Validate() error {
 	var errs []error
-	for _, name := range slices.Concat([]string{o.Manager.Namespace}, o.Fence.ExemptNamespaces) {
+	for _, name := range o.Fence.ExemptNamespaces {
 		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-			errs = append(errs, fmt.Errorf("--namespace, --exempt-namespaces: %q is not a namespace: %s", name, problems[0]))
+			errs = append(errs, fmt.Errorf("--exempt-namespaces: %q is not a namespace: %s", name, problems[0]))
 		}
 	}
 	if o.Fence.ExemptLabel != "" {
@@ -145,6 +145,9 @@ func (o *Options) Validate() error {
 	if o.Webhook.Port < 1 || o.Webhook.Port > 65535 {
 		errs = append(errs, fmt.Errorf("--webhook-port: %d is not a port", o.Webhook.Port))
 	}
+	if o.Manager.SyncPeriod <= 0 {
+		errs = append(errs, fmt.Errorf("--sync-period: %s is no period", o.Manager.SyncPeriod))
+	}
 	if o.Manager.NodeConcurrency < 1 || o.Manager.SourceConcurrency < 1 {
 		errs = append(errs, errors.New("--node-concurrency, --source-concurrency: must be at least 1"))
 	}
@@ -156,17 +159,17 @@ func (o *Options) endpoint() serve.Endpoint {
 	if o.Webhook.URL != "" {
 		return serve.Endpoint{URL: o.Webhook.URL}
 	}
-	return serve.Endpoint{ServiceNamespace: o.Manager.Namespace, ServiceName: o.Webhook.Service}
+	return serve.Endpoint{ServiceNamespace: v1alpha1.OperatorNamespace, ServiceName: o.Webhook.Service}
 }
 
 // certificate names the Secret of the webhooks' certificate.
 func (o *Options) certificate() types.NamespacedName {
-	return types.NamespacedName{Namespace: o.Manager.Namespace, Name: "reservation-webhook-certificate"}
+	return types.NamespacedName{Namespace: v1alpha1.OperatorNamespace, Name: serve.SecretName}
 }
 
 func (o *Options) fence(keepOut bool) fence.Settings {
 	return fence.Settings{
-		Namespace: o.Manager.Namespace, ExemptNamespaces: o.Fence.ExemptNamespaces, ExemptLabel: o.Fence.ExemptLabel,
+		Namespace: v1alpha1.OperatorNamespace, ExemptNamespaces: o.Fence.ExemptNamespaces, ExemptLabel: o.Fence.ExemptLabel,
 		KeepOut: keepOut,
 	}
 }

@@ -21,7 +21,6 @@ func parse(t *testing.T, args ...string) Options {
 func TestDefaultsAreValid(t *testing.T) {
 	o := parse(t)
 	require.NoError(t, o.Validate())
-	require.Equal(t, "reservation-operator", o.Manager.Namespace)
 	require.Equal(t, serve.Endpoint{ServiceNamespace: "reservation-operator", ServiceName: "reservation-webhook"}, o.endpoint())
 }
 
@@ -30,11 +29,11 @@ func TestEveryMistakeIsNamedWithItsFlag(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"a namespace that cannot be one":  {[]string{"--namespace=Not_One"}, []string{"--namespace", "Not_One"}},
 		"an exempt one that cannot be":    {[]string{"--exempt-namespaces=ok,-no"}, []string{"--exempt-namespaces", "-no"}},
 		"a label key with a space":        {[]string{"--exempt-label=a b"}, []string{"--exempt-label", "a b"}},
 		"a webhook URL without TLS":       {[]string{"--webhook-url=http://localhost:9443"}, []string{"--webhook-url", "http://localhost:9443"}},
 		"a port that is none":             {[]string{"--webhook-port=70000"}, []string{"--webhook-port", "70000"}},
+		"a period that never passes":      {[]string{"--sync-period=0s"}, []string{"--sync-period"}},
 		"nobody to do the work":           {[]string{"--node-concurrency=0"}, []string{"--node-concurrency"}},
 		"two mistakes, both of them told": {[]string{"--webhook-port=0", "--source-concurrency=0"}, []string{"--webhook-port", "--source-concurrency"}},
 	} {
