@@ -14,10 +14,12 @@ import (
 // Pure are the files that decide: facts in, answer out. Patterns stand for all files that they match but tests.
 var Pure = []string{
 	"api/v1alpha1/*.go",
+	"reconciler/allocate/claims.go",
 	"reconciler/allocate/decide.go",
 	"reconciler/allocate/index.go",
 	"reconciler/allocate/status.go",
 	"reconciler/apply/compare.go",
+	"reconciler/apply/foreign.go",
 	"reconciler/apply/inventory.go",
 	"reconciler/binding/accept.go",
 	"reconciler/binding/decide.go",
@@ -30,6 +32,9 @@ var Pure = []string{
 	"reconciler/node/step.go",
 	"reconciler/plan/*.go",
 	"source/check/*.go",
+	"source/fetch/limits.go",
+	"source/fetch/redact.go",
+	"source/fetch/url.go",
 	"source/render/decode.go",
 	"source/render/field.go",
 	"source/render/finding.go",
@@ -47,7 +52,10 @@ var Pure = []string{
 	"webhook/inject/inject.go",
 	"webhook/inject/pod.go",
 	"webhook/inject/toleration.go",
+	"webhook/serve/bundle.go",
 	"webhook/serve/configurations.go",
+	"webhook/serve/endpoint.go",
+	"webhook/serve/state.go",
 	"webhook/validate/rules.go",
 }
 
@@ -59,7 +67,7 @@ var outside = []string{
 // plain are packages of other modules that hold values and functions on them, and nothing else.
 var plain = []string{
 	"go.yaml.in/yaml/v3", "gomodules.xyz/jsonpatch/v2", "k8s.io/api", "k8s.io/apimachinery", "k8s.io/utils/ptr",
-	"sigs.k8s.io/json", "sigs.k8s.io/yaml",
+	"sigs.k8s.io/json", "sigs.k8s.io/structured-merge-diff/v6/fieldpath", "sigs.k8s.io/yaml",
 }
 
 // clockwork are the functions of package time that read a clock or wait.

@@ -41,10 +41,9 @@ type Installer struct {
 	Settings Settings
 }
 
-// Ensure makes the live fences those of Settings. What is missing is
-// created, what differs is updated in place, and nothing is deleted; where all is as it should be it only reads. An
-// error names the object; what came before it in the order of Policies is done, and calling again goes on. Labels and
-// annotations that others add stay.
+// Ensure makes the live fences those of Settings. What is missing is created, what differs is updated in place, and
+// nothing is deleted; where all is as it should be it only reads. An error names the object; what came before it in the
+// order of Policies is done, and calling again goes on. Labels and annotations that others add stay.
 func (i *Installer) Ensure(ctx context.Context) error {
 	objects := append(probeObjects(), Policies(i.Settings)...)
 	for _, object := range objects {
