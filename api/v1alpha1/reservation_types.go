@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -8,9 +10,7 @@ import (
 // ReservationSpec says which nodes belong to which tenant, and how they are given back.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.nodeSelector) || has(self.reservedNodes)",message="at least one of nodeSelector and reservedNodes is required"
-// +kubebuilder:validation:XValidation:rule="!has(self.evictAfter)",fieldPath=".evictAfter",message="not supported yet; use evictOnRelease or leave it out"
-// +kubebuilder:validation:XValidation:rule="!has(self.evictGracePeriod)",fieldPath=".evictGracePeriod",message="not supported yet; leave it out"
-// +kubebuilder:validation:XValidation:rule="!has(self.deleteAfter)",fieldPath=".deleteAfter",message="not supported yet; leave it out"
+// +kubebuilder:validation:XValidation:rule="!has(self.evictAfter) || !has(self.deleteAfter) || duration(self.deleteAfter) >= duration(self.evictAfter)",fieldPath=".deleteAfter",message="must not be shorter than evictAfter: pods are evicted before they are deleted"
 type ReservationSpec struct {
 	// The tenant that the nodes belong to. It becomes the value of the node label reserved.tenant and of the node
 	// taint reserved, so it must be a valid label value; a purely numeric one is refused, because tolerations with
@@ -50,7 +50,8 @@ type ReservationSpec struct {
 	ApplyTaint *bool `json:"applyTaint,omitempty"`
 
 	// The effect of the taint. NoExecute evicts every running pod that does not tolerate it, without asking
-	// PodDisruptionBudgets.
+	// PodDisruptionBudgets. With PreferNoSchedule, as without a taint, the scheduler may choose a reserved node for
+	// another pod, which the API server then refuses, and keep trying while free nodes are there.
 	//
 	// +kubebuilder:validation:Enum=NoSchedule;PreferNoSchedule;NoExecute
 	// +kubebuilder:default=NoSchedule
@@ -64,20 +65,20 @@ type ReservationSpec struct {
 	EvictOnRelease bool `json:"evictOnRelease,omitempty"`
 
 	// How long a release waits for the tenant's pods to end before it evicts them, such as 24h. Never by default.
-	// Not supported yet.
 	//
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be a positive duration such as 30s, 10m or 24h"
 	// +optional
 	EvictAfter *metav1.Duration `json:"evictAfter,omitempty"`
 
-	// The longest termination grace period that an evicted pod gets. The pod's own by default. Not supported yet.
+	// The longest termination grace period that a pod gets once its eviction is due, one that is ending already
+	// included; whole seconds. The pod's own by default.
 	//
-	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be a positive duration such as 30s, 10m or 24h"
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s')",message="must be at least 1s, such as 30s, 10m or 24h"
 	// +optional
 	EvictGracePeriod *metav1.Duration `json:"evictGracePeriod,omitempty"`
 
 	// How long after a release began the pods that PodDisruptionBudgets still hold are deleted all the same. Never
-	// by default. Not supported yet.
+	// by default. Pods on a node that does not answer are not.
 	//
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="must be a positive duration such as 30s, 10m or 24h"
 	// +optional
@@ -131,6 +132,18 @@ type PendingNode struct {
 	By string `json:"by,omitempty"`
 }
 
+// PodOwner is what owns some of the pods that a release waits for.
+type PodOwner struct {
+	// The namespace of the pods and their owner.
+	Namespace string `json:"namespace"`
+	// The kind of the controller, such as Job or StatefulSet; Pod for a pod without one.
+	Kind string `json:"kind"`
+	// Its name.
+	Name string `json:"name"`
+	// How many of its pods are left.
+	Pods int32 `json:"pods"`
+}
+
 // ReleasingNode is a node on its way back to the general pool.
 type ReleasingNode struct {
 	// The node.
@@ -143,6 +156,12 @@ type ReleasingNode struct {
 	//
 	// +optional
 	PodsLeft int32 `json:"podsLeft,omitempty"`
+	// Whose pods they are, at most 10 owners, sorted.
+	//
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	// +optional
+	Owners []PodOwner `json:"owners,omitempty"`
 	// What the release waits for, in one sentence.
 	//
 	// +optional
@@ -244,6 +263,20 @@ func (r *Reservation) Effect() corev1.TaintEffect {
 		return corev1.TaintEffectNoSchedule
 	}
 	return r.Spec.TaintEffect
+}
+
+// CompareClaims orders Reservations by whose claim to a free node comes first (DESIGN.md, Law 10): the older one's, then
+// that of the smaller UID, then of the smaller name. One that is not created yet is the youngest.
+func CompareClaims(a, b *Reservation) int {
+	if none := a.CreationTimestamp.IsZero(); none != b.CreationTimestamp.IsZero() {
+		if none {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Or(
+		a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID), cmp.Compare(a.Name, b.Name),
+	)
 }
 
 // AcceptedNamespaces returns the namespaces whose pods and bindings the Reservation accepts, in the order written:

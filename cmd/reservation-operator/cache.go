@@ -27,12 +27,18 @@ func cacheOptions(namespace string) cache.Options {
 }
 
 // slimNode drops from a Node what no decision reads and what would double its size: who manages which field, the
-// images, and all of its status but the conditions. Patches are made from the difference between two such Nodes, so
+// images, and all of its status but whether it answers. Patches are made from the difference between two such Nodes, so
 // what is not here is never written.
 func slimNode(o any) (any, error) {
 	if node, ok := o.(*corev1.Node); ok {
 		node.ManagedFields = nil
-		node.Status = corev1.NodeStatus{Conditions: node.Status.Conditions}
+		var ready []corev1.NodeCondition
+		for _, c := range node.Status.Conditions {
+			if c.Type == corev1.NodeReady {
+				ready = append(ready, corev1.NodeCondition{Type: c.Type, Status: c.Status})
+			}
+		}
+		node.Status = corev1.NodeStatus{Conditions: ready}
 	}
 	return o, nil
 }

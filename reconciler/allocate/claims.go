@@ -17,7 +17,7 @@ func (d *decider) gatherClaims() {
 	for i := range d.Reservations {
 		ordered = append(ordered, &d.Reservations[i])
 	}
-	slices.SortFunc(ordered, older)
+	slices.SortFunc(ordered, v1alpha1.CompareClaims)
 	for _, r := range ordered {
 		d.reservations[r.Name], d.generations[r.Name] = r, r.Generation
 		if !r.DeletionTimestamp.IsZero() {

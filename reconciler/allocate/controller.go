@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -59,6 +60,8 @@ type Reconciler struct {
 
 	// Clock tells the time.
 	Clock clock.PassiveClock
+	// Concurrency is how many requests about single objects are under way at once; 0 means 16.
+	Concurrency int
 
 	// last is the version that this process read or wrote last, and releasing holds, per releasing node, the version
 	// since which it is known to be, so that a report about an earlier release is not believed. They need not survive
@@ -74,7 +77,7 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservationbindings,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=configmaps,namespace=reservation-operator,verbs=create;list;watch
-// +kubebuilder:rbac:groups="",resources=configmaps,namespace=reservation-operator,resourceNames=reservation-index,verbs=get;update;patch
+// +kubebuilder:rbac:groups="",resources=configmaps,namespace=reservation-operator,resourceNames=reservation-index,verbs=get;update
 
 // Reconcile decides about every node, writes the index if it changed, waits until the API server enforces it and
 // publishes it. It is called with the one key of this controller.
@@ -147,7 +150,7 @@ func (r *Reconciler) keepLocked(ctx context.Context, before, decided Index) erro
 		}
 	}
 	locked, errs := make([]bool, len(forgotten)), make([]error, len(forgotten))
-	atOnce(len(forgotten), func(i int) {
+	r.atOnce(len(forgotten), func(i int) {
 		node := &corev1.Node{}
 		err := r.Live.Get(ctx, client.ObjectKey{Name: forgotten[i]}, node)
 		locked[i], errs[i] = err == nil && lock.Bears(node), client.IgnoreNotFound(err)
@@ -167,9 +170,13 @@ func (r *Reconciler) keepLocked(ctx context.Context, before, decided Index) erro
 }
 
 // atOnce calls f for 0 to n-1, a few at a time, and returns after the last.
-func atOnce(n int, f func(i int)) {
+func (r *Reconciler) atOnce(n int, f func(i int)) {
+	limit := r.Concurrency
+	if limit == 0 {
+		limit = 16
+	}
 	var all sync.WaitGroup
-	slots := make(chan struct{}, 16)
+	slots := make(chan struct{}, limit)
 	for i := range n {
 		slots <- struct{}{}
 		all.Go(func() {
@@ -233,10 +240,19 @@ func gather(ctx context.Context, reader client.Reader, index Index) (Snapshot, e
 // NodeOf returns what allocation needs to know of a Node. It shares the node's labels.
 func NodeOf(node *corev1.Node) Node {
 	return Node{
-		Name: node.Name, Labels: node.Labels, Deleting: !node.DeletionTimestamp.IsZero(),
+		Name: node.Name, Labels: node.Labels, Deleting: !node.DeletionTimestamp.IsZero() || slices.ContainsFunc(node.Spec.Taints, condemned),
 		Holder: node.Annotations[v1alpha1.AnnotationReservation], Tenant: node.Labels[v1alpha1.LabelTenant],
 		Marked: lock.Bears(node),
 	}
+}
+
+// condemned reports whether a taint says that its node is about to be deleted: the cluster autoscaler's or Karpenter's.
+func condemned(t corev1.Taint) bool {
+	switch t.Key {
+	case "ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption":
+		return true
+	}
+	return false
 }
 
 // prove asks the fence whether it enforces the index and publishes the answer. It looks again soon after a no, and

@@ -1,7 +1,6 @@
 package allocate
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -24,7 +23,7 @@ type Node struct {
 	// Marked says that the node bears any part of a lock, such as a cordon of this operator's, if only what is left
 	// of one that somebody took off by hand.
 	Marked bool
-	// Deleting is true once the Node object is being deleted.
+	// Deleting is true once the Node object is being deleted, or an autoscaler has said that it will be.
 	Deleting bool
 }
 
@@ -262,13 +261,4 @@ func held(r *v1alpha1.Reservation, node Node) Grant {
 		return Grant{Reservation: r.Name}
 	}
 	return Grant{Reservation: r.Name, Namespaces: slices.Sorted(slices.Values(r.AcceptedNamespaces()))}
-}
-
-// older orders Reservations by rule 4.
-func older(a, b *v1alpha1.Reservation) int {
-	return cmp.Or(
-		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
-		strings.Compare(string(a.UID), string(b.UID)),
-		strings.Compare(a.Name, b.Name),
-	)
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 )
 
-// +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservations,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservations/finalizers,verbs=update
+// +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservations,verbs=get;list;watch;patch
 
 // keep puts the finalizer on those Reservations that are about to be given nodes, before the index says so: from then
 // on, whoever deletes one gets the same release (DESIGN.md, Law 9). One that does not take it is left out of the
@@ -25,7 +24,7 @@ func (r *Reconciler) keep(ctx context.Context, reservations []v1alpha1.Reservati
 		}
 	}
 	errs := make([]error, len(reservations))
-	atOnce(len(reservations), func(i int) {
+	r.atOnce(len(reservations), func(i int) {
 		if reservation := &reservations[i]; len(given[reservation.Name]) > 0 {
 			errs[i] = finalizer(ctx, r.Client, reservation, controllerutil.AddFinalizer)
 		}
@@ -37,9 +36,11 @@ func (r *Reconciler) keep(ctx context.Context, reservations []v1alpha1.Reservati
 		name := reservations[i].Name
 		delete(decided.Generations, name)
 		for _, node := range given[name] {
-			if had, ok := before.Grants[node]; ok {
-				decided.Index.Grants[node] = had
-			} else {
+			had, ok := before.Grants[node]
+			if ok && had.Phase == Held && had.Reservation != name {
+				had = Grant{Reservation: had.Reservation, Phase: Releasing} // who had it does not claim it any more
+			}
+			if decided.Index.Grants[node] = had; !ok {
 				delete(decided.Index.Grants, node)
 			}
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/lock"
 	"github.com/reservation-operator/reservation-operator/reconciler/report"
+	"github.com/reservation-operator/reservation-operator/reconciler/requeue"
 )
 
 // StatusReconciler writes the status of each Reservation, and keeps a deleted one until its nodes are free. It
@@ -35,7 +36,7 @@ type StatusReconciler struct {
 	Ledger *report.Ledger
 }
 
-// +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservations/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservations/status,verbs=patch
 
 // undecided is the pause after which a Reservation is looked at again of which no decision knows yet. Its publication
 // comes first, unless decisions fail.
@@ -162,7 +163,7 @@ func markExclusive(r *v1alpha1.Reservation, nodes []NodeFacts) {
 	if len(foreign) > 0 {
 		slices.Sort(foreign)
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonForeignPods
-		c.Message = "these pods ran there before the nodes were locked and are left alone: " +
+		c.Message = "these pods of others run on the nodes; they are left alone, and no new ones are let in: " +
 			strings.Join(foreign[:min(len(foreign), 10)], ", ") + more(len(foreign)-10)
 	}
 	conditions.Set(r, &c)
@@ -172,7 +173,7 @@ func markExclusive(r *v1alpha1.Reservation, nodes []NodeFacts) {
 // about it, or one of its nodes changed, gathering the changes of a fifth of a second.
 func (r *StatusReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	const delay = 200 * time.Millisecond
-	wake := &Wake{Delay: delay}
+	wake := &requeue.Wake{Delay: delay}
 	r.View.Watch(nil, wake.Add)
 	r.Ledger.Watch(func(node string) {
 		if grant, granted, _, _ := r.View.Grant(node); granted {
@@ -188,7 +189,7 @@ func (r *StatusReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("reservation").
-		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: requeue.AfterErrors()}).
 		Watches(&v1alpha1.Reservation{}, self, builder.WithPredicates(predicate.Or(
 			claimChanged, predicate.Funcs{UpdateFunc: revisionOrFinalizerChanged}))).
 		Watches(&corev1.Node{}, holder, builder.WithPredicates(lockChanged)).

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+	"github.com/reservation-operator/reservation-operator/reconciler/requeue"
 )
 
 // allNodes is the one key of the worker.
@@ -27,7 +28,7 @@ const allNodes = "all-nodes"
 // SetupWithManager registers the worker: it decides again when a Reservation's spec, a Node's labels or lock, the
 // index, a binding or the set of drained nodes changed, gathering the changes of a tenth of a second.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	wake := &Wake{Delay: batch}
+	wake := &requeue.Wake{Delay: batch}
 	r.Ledger.Watch(func(node string) {
 		if r.Ledger.Get(node).Drained {
 			wake.Add(allNodes)
@@ -38,7 +39,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	all := batched(batch, func(client.Object) []string { return []string{allNodes} })
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("allocate").
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: requeue.AfterErrors()}).
 		Watches(&v1alpha1.Reservation{}, all, builder.WithPredicates(claimChanged)).
 		Watches(&v1alpha1.ReservationBinding{}, all, builder.WithPredicates(claimChanged)).
 		Watches(&corev1.Node{}, all, builder.WithPredicates(nodeChanged)).

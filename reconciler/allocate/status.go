@@ -94,7 +94,7 @@ func (f ReservationFacts) isPending(node string) bool {
 }
 
 func releasing(n NodeFacts) v1alpha1.ReleasingNode {
-	out := v1alpha1.ReleasingNode{Name: n.Name, PodsLeft: n.Report.PodsLeft, WaitingFor: n.Report.WaitingFor}
+	out := v1alpha1.ReleasingNode{Name: n.Name, PodsLeft: n.Report.PodsLeft, Owners: n.Report.Owners, WaitingFor: n.Report.WaitingFor}
 	if n.Since != nil {
 		since := metav1.NewTime(*n.Since)
 		out.Since = &since

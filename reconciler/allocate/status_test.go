@@ -190,7 +190,7 @@ func TestMarkExclusiveNamesTheForeignPods(t *testing.T) {
 	c := r.Status.Conditions[0]
 	require.Equal(t, metav1.ConditionFalse, c.Status)
 	require.Equal(t, v1alpha1.ReasonForeignPods, c.Reason)
-	require.Contains(t, c.Message, "left alone: a/b on n1, default/p00 on n2, ")
+	require.Contains(t, c.Message, "let in: a/b on n1, default/p00 on n2, ")
 	require.True(t, strings.HasSuffix(c.Message, "(and 3 more)"), c.Message)
 }
 

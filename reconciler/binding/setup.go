@@ -16,11 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+	"github.com/reservation-operator/reservation-operator/reconciler/requeue"
 )
 
 // SetupWithManager registers the worker: it decides again when a spec of a ReservationBinding or a Reservation changed,
-// when one came or went, when the
-// index is enforced with other bound namespaces, and once at the start. Whoever changes what the door registered is the door's own to notice.
+// when one came or went, when the index is enforced with other bound namespaces, and once at the start. That somebody
+// changed what the door registered is the door's own to notice.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	key := reconcile.Request{NamespacedName: types.NamespacedName{Name: "all-bindings"}}
 	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
@@ -40,7 +41,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("binding").
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: requeue.AfterErrors()}).
 		Watches(&v1alpha1.ReservationBinding{}, one, builder.WithPredicates(specChanged)).
 		Watches(&v1alpha1.Reservation{}, one, builder.WithPredicates(specChanged)).
 		WatchesRawSource(start).

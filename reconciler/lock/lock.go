@@ -121,10 +121,15 @@ func Since(node *corev1.Node) (time.Time, bool) {
 // Same reports whether two states of one node are equal in all that a lock is made of: the label, the taints of its
 // key, the annotations and the cordon. What others change on the node makes no difference.
 func Same(a, b *corev1.Node) bool {
-	return a.Spec.Unschedulable == b.Spec.Unschedulable &&
-		sameValue(a.Labels, b.Labels, v1alpha1.LabelTenant) &&
-		!slices.ContainsFunc(annotations, func(key string) bool { return !sameValue(a.Annotations, b.Annotations, key) }) &&
-		slices.Equal(reserved(a.Spec.Taints), reserved(b.Spec.Taints))
+	return a.Spec.Unschedulable == b.Spec.Unschedulable && SameMarks(a, b) &&
+		!slices.ContainsFunc(annotations, func(key string) bool { return !sameValue(a.Annotations, b.Annotations, key) })
+}
+
+// SameMarks reports whether two states of one node are equal in what says whose it is: the label, the taints of the
+// lock's key, and the annotation that names the holder.
+func SameMarks(a, b *corev1.Node) bool {
+	return sameValue(a.Labels, b.Labels, v1alpha1.LabelTenant) && slices.Equal(reserved(a.Spec.Taints), reserved(b.Spec.Taints)) &&
+		sameValue(a.Annotations, b.Annotations, v1alpha1.AnnotationReservation)
 }
 
 // annotations are those that this package writes.

@@ -94,7 +94,7 @@ func (r *Reconciler) countForeigners(ctx context.Context, s Snapshot) (ctrl.Resu
 	}
 	foreign := []string{}
 	for i := range pods {
-		if Foreign(&pods[i], s.Reservation.AcceptedNamespaces()) {
+		if Foreign(&pods[i], s.Node, s.Reservation.AcceptedNamespaces(), r.Exempt) {
 			foreign = append(foreign, pods[i].Namespace+"/"+pods[i].Name)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
@@ -44,10 +45,13 @@ type Reconciler struct {
 	Events events.EventRecorder
 	// Clock tells the time.
 	Clock clock.PassiveClock
+	// Exempt are the namespaces whose pods may run on every node, so that nobody is told of them.
+	Exempt []string
 	// Concurrency is how many nodes are worked on at once; 0 means 16.
 	Concurrency int
 
 	census census
+	locks  lockCounts
 }
 
 // PodWatcher watches the pods of single nodes. Watch begins, and is harmless when it has begun; whenever a pod of the
@@ -58,9 +62,11 @@ type PodWatcher interface {
 }
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch;delete
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=list
 // +kubebuilder:rbac:groups=apps,resources=daemonsets,verbs=get
+// +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservationbindings,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // Reconcile reads the node, decides its next step and does it.
@@ -70,6 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if apierrors.IsNotFound(err) {
 			r.Pods.Forget(req.Name)
 			r.census.forget(req.Name)
+			r.locks.forget(req.Name)
 			r.Ledger.Set(req.Name, report.NodeReport{})
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -103,6 +110,7 @@ func (r *Reconciler) gather(ctx context.Context, node *corev1.Node) (Snapshot, i
 	case !apierrors.IsNotFound(err):
 		return s, version, fmt.Errorf("reading reservation %s: %w", s.Grant.Reservation, err)
 	}
+	s.Locks = r.locks.of(s)
 	return s, version, nil
 }
 
@@ -127,21 +135,27 @@ func (r *Reconciler) list(ctx context.Context, s Snapshot) (Snapshot, error) {
 	}
 	s.Listed = true
 	for i := range pods {
-		counts := Occupies(&pods[i], tenant, namespaces) || s.givesUp(&pods[i])
-		if disowned := withoutOwner(&pods[i]); !counts && Occupies(disowned, tenant, namespaces) {
-			owned, err := r.isOwned(ctx, &pods[i], node)
+		pod := &pods[i]
+		counts := Occupies(pod, tenant, namespaces) || s.givesUp(pod)
+		if !counts && Occupies(withoutOwner(pod), tenant, namespaces) {
+			owned, err := r.isOwned(ctx, pod, node)
 			if err != nil {
 				return s, err
 			}
 			counts = !owned
+			if owned && ofDaemonSet(pod) && slices.Contains(namespaces, pod.Namespace) {
+				s.Daemons = append(s.Daemons, *pod)
+			}
 		}
 		if counts {
-			s.Pods = append(s.Pods, pods[i])
+			s.Pods = append(s.Pods, *pod)
 		}
 	}
-	slices.SortFunc(s.Pods, func(a, b corev1.Pod) int {
+	byName := func(a, b corev1.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	}
+	slices.SortFunc(s.Pods, byName)
+	slices.SortFunc(s.Daemons, byName)
 	return s, nil
 }
 
@@ -157,7 +171,7 @@ func (s Snapshot) givesUp(pod *corev1.Pod) bool {
 func (r *Reconciler) isOwned(ctx context.Context, pod *corev1.Pod, node *corev1.Node) (bool, error) {
 	owner := metav1.GetControllerOf(pod)
 	if owner.Kind == "Node" {
-		return owner.Name == node.Name && owner.UID == node.UID, nil
+		return static(pod, node), nil
 	}
 	set := &metav1.PartialObjectMetadata{}
 	set.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DaemonSet"))
@@ -197,12 +211,7 @@ func (r *Reconciler) namespacesOf(ctx context.Context, tenant string) ([]string,
 func (r *Reconciler) do(ctx context.Context, s Snapshot, step Step, version int64) (ctrl.Result, error) {
 	name := s.Node.Name
 	said := report.NodeReport{
-		PodsLeft: int32(len(s.Pods)), WaitingFor: step.Message, Reason: step.Reason, Message: step.Message,
-	}
-	if step.Reason == "" {
-		said.Message = ""
-	} else {
-		said.WaitingFor = ""
+		PodsLeft: int32(len(s.Pods)), Owners: owners(s.Pods), WaitingFor: step.WaitingFor, Reason: step.Reason, Message: step.Message,
 	}
 	if step.Action == Wait || step.Action == Evict {
 		r.Pods.Watch(name)
@@ -221,8 +230,17 @@ func (r *Reconciler) do(ctx context.Context, s Snapshot, step Step, version int6
 			return r.countForeigners(ctx, s)
 		}
 	}
-	r.Ledger.Set(name, said)
-	return ctrl.Result{}, nil
+	r.say(ctx, s, said)
+	return ctrl.Result{RequeueAfter: step.After}, nil
+}
+
+// say reports what was seen, and tells the people concerned when a release begins to be held up.
+func (r *Reconciler) say(ctx context.Context, s Snapshot, said report.NodeReport) {
+	before := r.Ledger.Get(s.Node.Name).Reason
+	r.Ledger.Set(s.Node.Name, said)
+	if said.Reason != before && report.BlocksRelease(said.Reason) {
+		r.emit(ctx, s, said.Reason, "")
+	}
 }
 
 // patch writes the one change of a step. A conflict means that the cache was behind: the Node's next event brings it
@@ -233,8 +251,14 @@ func (r *Reconciler) patch(ctx context.Context, s Snapshot, step Step) (ctrl.Res
 	switch {
 	case err == nil:
 		r.census.forget(s.Node.Name) // whatever was counted, it was under another lock
-		r.Ledger.Set(s.Node.Name, report.NodeReport{PodsLeft: int32(len(s.Pods)), WaitingFor: step.Message})
-		r.announce(s, step)
+		suspect := ""
+		if s.Grant.Phase == allocate.Held {
+			suspect = r.locks.locked(s, step.Node)
+		} else {
+			r.locks.forget(s.Node.Name)
+		}
+		r.Ledger.Set(s.Node.Name, report.NodeReport{PodsLeft: int32(len(s.Pods)), Owners: owners(s.Pods), WaitingFor: step.WaitingFor})
+		r.announce(ctx, s, step, suspect)
 		return ctrl.Result{}, nil
 	case apierrors.IsConflict(err):
 		return ctrl.Result{RequeueAfter: 20 * time.Millisecond}, nil
@@ -253,14 +277,26 @@ func (r *Reconciler) patch(ctx context.Context, s Snapshot, step Step) (ctrl.Res
 	}
 }
 
-func (r *Reconciler) announce(s Snapshot, step Step) {
+func (r *Reconciler) announce(ctx context.Context, s Snapshot, step Step, suspect string) {
 	if step.Event == "" {
 		return
 	}
 	if since, ok := lock.Since(s.Node); ok && step.Event == v1alpha1.ReasonNodeReleased {
 		report.NodeReleased(s.Now.Sub(since))
 	}
-	for _, e := range report.NodeEvents(step.Event, s.Node, s.Reservation) {
+	r.emit(ctx, s, step.Event, suspect)
+}
+
+// emit tells of a node: on the Node, on its Reservation, and on the bindings through which its tenant knows of it. If
+// those cannot be read, they hear nothing, which changes nothing.
+func (r *Reconciler) emit(ctx context.Context, s Snapshot, reason, suspect string) {
+	var bindings v1alpha1.ReservationBindingList
+	if s.Reservation != nil {
+		if err := r.Client.List(ctx, &bindings, client.UnsafeDisableDeepCopy); err != nil {
+			logf.FromContext(ctx).Error(err, "listing the bindings of a reservation", "reservation", s.Reservation.Name)
+		}
+	}
+	for _, e := range report.NodeEvents(reason, s.Node, suspect, s.Reservation, bindings.Items) {
 		e.Emit(r.Events)
 	}
 }

@@ -1,9 +1,11 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,7 +14,9 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/lock"
@@ -28,51 +32,98 @@ const (
 )
 
 // evict asks the API server to evict each pod, and says which ones it would not and why. A pod that is gone, or that
-// another of the same name has replaced, counts as evicted: the watch on the node's pods brings the node back.
+// another of the same name has replaced, counts as evicted: the watch on the node's pods brings the node back. What a
+// budget holds is deleted where the Reservation says so.
 func (r *Reconciler) evict(ctx context.Context, s Snapshot, step Step, said report.NodeReport) (ctrl.Result, error) {
 	round, cancel := context.WithTimeout(ctx, evictTimeout)
 	defer cancel()
 	// All at once, so that one that the API server wants to think about does not keep the others.
+	answers := make([]blocked, len(step.Evict))
 	errs := make([]error, len(step.Evict))
 	var all sync.WaitGroup
 	for i := range step.Evict {
-		all.Go(func() { errs[i] = r.evictOne(round, &step.Evict[i]) })
+		all.Go(func() { answers[i], errs[i] = r.evictOne(ctx, round, step.Evict[i]) })
 	}
 	all.Wait()
-	var blocked []string
-	for i, err := range errs {
-		pod := &step.Evict[i]
-		switch {
-		case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		case ctx.Err() != nil:
-			return ctrl.Result{}, ctx.Err()
-		case apierrors.IsTooManyRequests(err), apierrors.IsInternalError(err), apierrors.IsForbidden(err):
-			blocked = append(blocked, fmt.Sprintf("pod %s/%s: %s", pod.Namespace, pod.Name, refusal(err)))
-		case errors.Is(round.Err(), context.DeadlineExceeded):
-			blocked = append(blocked, fmt.Sprintf("pod %s/%s: the API server asks to come back later", pod.Namespace, pod.Name))
-		default:
-			return ctrl.Result{}, fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
-		}
+	answers = slices.DeleteFunc(answers, func(b blocked) bool { return b.reason == "" })
+	if len(answers) > 0 {
+		// A mistake that only a person can mend comes first.
+		slices.SortStableFunc(answers, func(a, b blocked) int { return cmp.Compare(a.reason, b.reason) })
+		said.Reason = answers[0].reason
+		said.Message = fmt.Sprintf("node %s is being released, but %s cannot be evicted: %s",
+			s.Node.Name, plural(len(answers), "pod"), answers[0].text)
+		said.WaitingFor += "; " + answers[0].text
 	}
-	if len(blocked) == 0 {
-		r.Ledger.Set(s.Node.Name, said)
-		return ctrl.Result{}, nil
+	r.say(ctx, s, said)
+	if err := errors.Join(errs...); err != nil {
+		return ctrl.Result{}, err
 	}
-	said.Reason = v1alpha1.ReasonReleaseBlocked
-	said.Message = fmt.Sprintf("node %s is being released, but %s cannot be evicted: %s",
-		s.Node.Name, plural(len(blocked), "pod"), blocked[0])
-	said.WaitingFor += "; " + blocked[0]
-	r.Ledger.Set(s.Node.Name, said)
-	return ctrl.Result{RequeueAfter: blockedPause(s)}, nil
+	after := step.After
+	if pause := blockedPause(s); len(answers) > 0 && (after == 0 || pause < after) {
+		after = pause
+	}
+	return ctrl.Result{RequeueAfter: after}, nil
 }
 
+// blocked is why one pod was not evicted, and the reason to report; none if it was.
+type blocked struct{ reason, text string }
+
 // evictOne evicts the pod that was seen and no other: the UID is a precondition of the deletion, since the one in the
-// Eviction's own metadata is ignored (kubernetes/kubernetes#64923).
-func (r *Reconciler) evictOne(ctx context.Context, pod *corev1.Pod) error {
-	return r.Client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{
-		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
+// Eviction's own metadata is ignored (kubernetes/kubernetes#64923). An error is one that may pass.
+func (r *Reconciler) evictOne(ctx, round context.Context, e Eviction) (blocked, error) {
+	pod := &e.Pod
+	options := &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID)), GracePeriodSeconds: e.Grace}
+	err := r.Client.SubResource("eviction").Create(round, pod, &policyv1.Eviction{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}, DeleteOptions: options,
 	})
+	answer := blocked{reason: v1alpha1.ReasonReleaseBlocked}
+	switch {
+	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return blocked{}, nil
+	case ctx.Err() != nil:
+		return blocked{}, ctx.Err()
+	case apierrors.IsTooManyRequests(err), apierrors.IsForbidden(err):
+		answer.text = refusal(err)
+	case apierrors.IsInternalError(err) && strings.Contains(err.Error(), "more than one PodDisruptionBudget"):
+		answer = blocked{reason: v1alpha1.ReasonBudgetConflict, text: r.budgetsOf(ctx, pod)}
+	case errors.Is(round.Err(), context.DeadlineExceeded):
+		answer.text = "the API server asks to come back later"
+	default:
+		return blocked{}, fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	answer.text = fmt.Sprintf("pod %s/%s: %s", pod.Namespace, pod.Name, answer.text)
+	if !e.Delete {
+		return answer, nil
+	}
+	err = r.Client.Delete(ctx, pod, &client.DeleteOptions{Preconditions: options.Preconditions, GracePeriodSeconds: e.Grace})
+	switch {
+	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return blocked{}, nil
+	case apierrors.IsForbidden(err):
+		answer.text += "; and it cannot be deleted: " + refusal(err)
+		return answer, nil
+	}
+	return blocked{}, fmt.Errorf("deleting pod %s/%s: %w", pod.Namespace, pod.Name, err)
+}
+
+// budgetsOf names the disruption budgets of a pod that has more than one, with which the API server evicts nothing.
+func (r *Reconciler) budgetsOf(ctx context.Context, pod *corev1.Pod) string {
+	const text = "it has more than one disruption budget, with which the API server evicts no pod; remove all but one"
+	var budgets policyv1.PodDisruptionBudgetList
+	if err := r.Live.List(ctx, &budgets, client.InNamespace(pod.Namespace)); err != nil {
+		return text
+	}
+	var names []string
+	for i := range budgets.Items {
+		if s, err := metav1.LabelSelectorAsSelector(budgets.Items[i].Spec.Selector); err == nil && s.Matches(labels.Set(pod.Labels)) {
+			names = append(names, budgets.Items[i].Name)
+		}
+	}
+	if len(names) == 0 {
+		return text
+	}
+	slices.Sort(names)
+	return text + ": " + strings.Join(names[:min(len(names), 5)], ", ")
 }
 
 // refusal is why an eviction was refused. The budget's name is not in the error's text but among its causes.

@@ -1,6 +1,6 @@
 package node
 
-import "github.com/reservation-operator/reservation-operator/reconciler/allocate"
+import "github.com/reservation-operator/reservation-operator/reconciler/requeue"
 
 // Changed is where the Watcher puts the nodes whose pods changed.
-func (w *Watcher) Changed() *allocate.Wake { return &w.changed }
+func (w *Watcher) Changed() *requeue.Wake { return &w.changed }

@@ -109,17 +109,24 @@ func TestForeign(t *testing.T) {
 		pod  corev1.Pod
 		want bool
 	}{
-		"the tenant's own":                       {pod("p"), false},
-		"another's":                              {pod("p", in("beta")), true},
-		"another's, demanding the tenant":        {pod("p", in("beta"), selecting("alpha")), true},
-		"another's that has ended":               {pod("p", in("beta"), phase(corev1.PodFailed)), false},
-		"a DaemonSet's":                          {pod("p", in("kube-system"), ownedBy("apps/v1", "DaemonSet")), false},
-		"the kubelet's static pod":               {pod("p", in("kube-system"), mirror, ownedBy("v1", "Node")), false},
-		"a Deployment's in the system namespace": {pod("p", in("kube-system"), ownedBy("apps/v1", "ReplicaSet")), true},
+		"the tenant's own":                   {pod("p"), false},
+		"another's":                          {pod("p", in("beta")), true},
+		"another's, demanding the tenant":    {pod("p", in("beta"), selecting("alpha")), true},
+		"another's that has ended":           {pod("p", in("beta"), phase(corev1.PodFailed)), false},
+		"one that names a DaemonSet":         {pod("p", in("beta"), ownedBy("apps/v1", "DaemonSet")), true},
+		"one of an exempt namespace":         {pod("p", in("kube-system"), ownedBy("apps/v1", "ReplicaSet")), false},
+		"the kubelet's static pod":           {pod("p", in("beta"), mirror, ownedBy("v1", "Node"), onThisNode), false},
+		"one that says it is another node's": {pod("p", in("beta"), mirror, ownedBy("v1", "Node")), true},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, node.Foreign(&c.pod, []string{"alpha"})) })
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, c.want, node.Foreign(&c.pod, free(), []string{"alpha"}, []string{"kube-system"}))
+		})
 	}
+}
+
+func onThisNode(p *corev1.Pod) {
+	p.OwnerReferences[0].Name, p.OwnerReferences[0].UID = "gpu-01", "node-uid"
 }
 
 func TestCases_A25_WhatCountsOnANode(t *testing.T) {

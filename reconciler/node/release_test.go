@@ -224,11 +224,12 @@ func TestCases_A24_ABudgetBlocksAndIsNamed(t *testing.T) {
 	none := ptr.To[int32](0)
 	cases := map[string]struct {
 		budgets map[string]*int32
+		reason  string
 		want    []string
 	}{
-		"a budget that allows none":         {map[string]*int32{"keep-all": none}, []string{"The disruption budget keep-all needs 1 healthy pods"}},
-		"a budget whose status is not made": {map[string]*int32{"keep-new": nil}, []string{"cannot be evicted"}},
-		"two budgets":                       {map[string]*int32{"keep-all": none, "keep-too": none}, []string{"more than one PodDisruptionBudget"}},
+		"a budget that allows none":         {map[string]*int32{"keep-all": none}, v1alpha1.ReasonReleaseBlocked, []string{"The disruption budget keep-all needs 1 healthy pods"}},
+		"a budget whose status is not made": {map[string]*int32{"keep-new": nil}, v1alpha1.ReasonReleaseBlocked, []string{"cannot be evicted"}},
+		"two budgets":                       {map[string]*int32{"keep-all": none, "keep-too": none}, v1alpha1.ReasonBudgetConflict, []string{"remove all but one: keep-all, keep-too"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -247,7 +248,7 @@ func TestCases_A24_ABudgetBlocksAndIsNamed(t *testing.T) {
 			require.Less(t, time.Since(begin), time.Minute, "a worker is not held up for ever")
 			require.NoError(t, w.admin.Get(t.Context(), client.ObjectKeyFromObject(alone), alone))
 			require.NotNil(t, alone.DeletionTimestamp, "the others leave at once")
-			require.Equal(t, v1alpha1.ReasonReleaseBlocked, w.said().Reason)
+			require.Equal(t, c.reason, w.said().Reason)
 			for _, text := range append(c.want, w.tenant+"/blocked", "node "+w.name) {
 				require.Contains(t, w.said().Message, text)
 			}
@@ -262,6 +263,119 @@ func TestCases_A24_ABudgetBlocksAndIsNamed(t *testing.T) {
 			require.Equal(t, time.Minute, w.reconcile().RequeueAfter, "to a minute")
 		})
 	}
+}
+
+// deleteAfter is the one way past a budget, and takes the pod that was seen.
+func TestDeleteAfterDeletesWhatABudgetHolds(t *testing.T) {
+	w := newWorld(t, evicting, deleteAfter(time.Hour), gracePeriod(7*time.Second))
+	w.join()
+	w.lock()
+	p := w.run("held", patience(600))
+	w.budget("keep-all", "held", ptr.To[int32](0))
+	w.grant(true, w.releasing())
+	w.reconcile()
+	w.clock.SetTime(w.clock.Now().Add(59 * time.Minute))
+	w.reconcile()
+	require.Equal(t, []string{"patch node " + w.name, "eviction pod held"}, w.wrote())
+	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKeyFromObject(p), p))
+	require.Nil(t, p.DeletionTimestamp)
+
+	w.clock.SetTime(w.clock.Now().Add(time.Minute))
+	w.reconcile()
+	require.Equal(t, []string{"eviction pod held", "delete pod held"}, w.wrote())
+	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKeyFromObject(p), p))
+	require.EqualValues(t, 7, *p.DeletionGracePeriodSeconds)
+	require.NotContains(t, w.said().Message, "cannot be evicted")
+	require.Equal(t, w.tenant, w.get().Labels[v1alpha1.LabelTenant], "until it has ended")
+}
+
+func TestDeleteAfterLeavesAPodOfTheSameNameAlone(t *testing.T) {
+	w := newWorld(t, deleteAfter(time.Second))
+	w.join()
+	w.lock()
+	old := w.run("held")
+	w.budget("keep-all", "held", ptr.To[int32](0))
+	w.grant(true, w.releasing())
+	w.reconcile()
+	w.clock.SetTime(w.clock.Now().Add(time.Minute))
+	var fresh *corev1.Pod
+	w.before = func(call string) {
+		if call == "delete pod held" {
+			w.before = nil
+			w.end(old)
+			fresh = w.run("held", func(p *corev1.Pod) { p.Spec.NodeName = "elsewhere" })
+		}
+	}
+	w.reconcile()
+	require.NotNil(t, fresh, "it was about to delete")
+	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKeyFromObject(fresh), fresh))
+	require.Nil(t, fresh.DeletionTimestamp)
+}
+
+// B9: a grace period of ten days ends in the time that the Reservation grants, whoever deleted the pod.
+func TestLessonB9_ALongGracePeriodIsShortened(t *testing.T) {
+	w := newWorld(t, evictAfter(time.Hour), gracePeriod(time.Minute))
+	w.join()
+	w.lock()
+	running, deleted := w.run("running", patience(864000)), w.run("deleted", patience(864000))
+	w.grant(true, w.releasing())
+	w.reconcile()
+	require.NoError(t, w.admin.Delete(t.Context(), deleted))
+	require.InDelta(t, time.Hour, w.reconcile().RequeueAfter, float64(time.Second))
+	w.clock.SetTime(w.clock.Now().Add(time.Hour))
+	w.reconcile()
+	for _, p := range []*corev1.Pod{running, deleted} {
+		require.NoError(t, w.admin.Get(t.Context(), client.ObjectKeyFromObject(p), p))
+		require.EqualValues(t, 60, *p.DeletionGracePeriodSeconds, p.Name)
+	}
+}
+
+func TestCases_A26_ANodeThatDoesNotAnswerIsNotDrained(t *testing.T) {
+	w := newWorld(t, evicting, deleteAfter(time.Second))
+	w.join()
+	w.lock()
+	p := w.run("training")
+	status := func(s corev1.ConditionStatus) {
+		n := w.get()
+		ready(s)(n)
+		require.NoError(t, w.admin.Status().Update(t.Context(), n))
+	}
+	w.grant(true, w.releasing())
+	w.reconcile()
+	w.wrote()
+	status(corev1.ConditionUnknown)
+	w.clock.SetTime(w.clock.Now().Add(time.Hour))
+	w.reconcile()
+	require.Empty(t, w.wrote(), "nothing is evicted or deleted there")
+	require.Equal(t, v1alpha1.ReasonNodeUnreachable, w.said().Reason)
+	w.end(p) // by force
+	w.reconcile()
+	require.False(t, w.said().Drained, "its containers may still run")
+	for range 3 {
+		w.event()
+	}
+	require.Contains(t, w.event()+w.event()+w.event(), "Warning NodeUnreachable Node "+w.name)
+	require.Empty(t, w.event(), "it is said once")
+	status(corev1.ConditionTrue)
+	w.reconcile()
+	require.True(t, w.said().Drained)
+}
+
+func TestTheOwnersOfThePodsAreNamed(t *testing.T) {
+	w := newWorld(t)
+	w.join()
+	w.lock()
+	job := func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: "1-2-3", Controller: ptr.To(true)}}
+	}
+	w.run("a", job)
+	w.run("b", job)
+	w.run("bare")
+	w.grant(true, w.releasing())
+	w.reconcile()
+	require.Equal(t, []v1alpha1.PodOwner{
+		{Namespace: w.tenant, Kind: "Job", Name: "train", Pods: 2}, {Namespace: w.tenant, Kind: "Pod", Name: "bare", Pods: 1},
+	}, w.said().Owners)
 }
 
 func TestCases_A25_OrphansCount(t *testing.T) {

@@ -15,15 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
-	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
 	"github.com/reservation-operator/reservation-operator/reconciler/lock"
+	"github.com/reservation-operator/reservation-operator/reconciler/requeue"
 )
 
 // SetupWithManager registers the reconciler with a queue of nodes. A node is looked at when its grant changed, when
 // anything that a lock is made of changed on it, when its Reservation's spec changed, and when a pod that it waits
 // for did. Heartbeats wake nobody.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, pods *Watcher) error {
-	granted := &allocate.Wake{}
+	granted := &requeue.Wake{}
 	r.View.Watch(granted.Add, nil)
 	concurrency := r.Concurrency
 	if concurrency == 0 {
@@ -31,7 +31,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, pods *Watcher) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("node").
-		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency, RateLimiter: requeue.AfterErrors()}).
 		For(&corev1.Node{}, builder.WithPredicates(lockChanged)).
 		Watches(&v1alpha1.Reservation{}, handler.EnqueueRequestsFromMapFunc(r.nodesOf),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -40,10 +40,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, pods *Watcher) error {
 		Complete(r)
 }
 
-// lockChanged passes what a lock is made of, and nodes that come and go.
+// lockChanged passes what a lock is made of, nodes that come and go, and those whose kubelet goes and comes back.
 var lockChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
-	return before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || !lock.Same(before, after)
+	return before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+		unreachable(before) != unreachable(after) || !lock.Same(before, after)
 }}
 
 func (r *Reconciler) nodesOf(_ context.Context, reservation client.Object) []reconcile.Request {

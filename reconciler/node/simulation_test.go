@@ -78,6 +78,7 @@ func (s *simulation) start() {
 	s.cache.syncReservations()
 	s.Reconciler = allocate.Reconciler{
 		Client: s.cache, Live: s.server, Namespace: v1alpha1.OperatorNamespace, Fence: &s.fence, Ledger: ledger, View: view, Clock: s.clock,
+		Concurrency: 1, // one history for one seed
 	}
 	s.status = allocate.StatusReconciler{Client: s.cache, View: view, Ledger: ledger}
 	s.nodes = node.Reconciler{

@@ -3,8 +3,6 @@ package node
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,10 +23,13 @@ type Snapshot struct {
 	Enforced bool
 	// Reservation is the grant's, or nil if it is gone.
 	Reservation *v1alpha1.Reservation
-	// Pods are the pods of the node's tenant that still count (see Occupies), sorted by namespace and name; Listed
-	// says that they, and the Node before them, were read past every cache after the grant was.
-	Pods   []corev1.Pod
-	Listed bool
+	// Pods are the pods of the node's tenant that still count (see Occupies), and Daemons those of its DaemonSets,
+	// which never end by themselves; both sorted by namespace and name. Listed says that they, and the Node before
+	// them, were read past every cache after the grant was.
+	Pods, Daemons []corev1.Pod
+	Listed        bool
+	// Locks says how often this lock was put on already.
+	Locks Locks
 	// Now is the time.
 	Now time.Time
 }
@@ -58,11 +59,15 @@ type Step struct {
 	// Node is the node as it should be, for Patch.
 	Node *corev1.Node
 	// Evict holds the pods to evict, for Evict.
-	Evict []corev1.Pod
+	Evict []Eviction
 	// Event is the reason of the event that a successful Patch is worth, or empty.
 	Event string
+	// WaitingFor says what the node waits for, in one sentence; empty if for nothing.
+	WaitingFor string
 	// Reason and Message say what stands in the way; empty if nothing does. The reason is one of reasons.go.
 	Reason, Message string
+	// After is when to look again although nothing changed; 0 is never.
+	After time.Duration
 }
 
 // Next decides the one next step of a node. docs/explanation/node-states.md shows the same as a diagram.
@@ -98,13 +103,20 @@ func (s Snapshot) hold() Step {
 		return s.unenforced()
 	}
 	step := Step{Action: Patch, Node: want}
+	if s.Locks.Count > 0 && !lock.SameMarks(s.Node, want) {
+		if wait := s.Locks.pause(s.Now); wait > 0 {
+			return Step{After: wait, Reason: v1alpha1.ReasonLockRemoved, Message: s.lockRemoved()}
+		}
+		step.Event = v1alpha1.ReasonLockRemoved
+	}
 	if _, releasing := lock.Since(s.Node); releasing && s.Node.Labels[v1alpha1.LabelTenant] == s.Reservation.Spec.Tenant {
 		step.Event = v1alpha1.ReasonReleaseAborted
 	}
 	return step
 }
 
-// handover keeps another tenant's lock on the node until that tenant's pods are gone.
+// handover keeps another tenant's lock on the node until that tenant's pods are gone, those of its DaemonSets too:
+// they never end, and the next tenant was promised a node of its own.
 func (s Snapshot) handover() (Step, bool) {
 	before := s.Node.Labels[v1alpha1.LabelTenant]
 	if before == "" || before == s.Reservation.Spec.Tenant {
@@ -114,7 +126,15 @@ func (s Snapshot) handover() (Step, bool) {
 	case !s.Listed:
 		return Step{Action: List}, true
 	case len(s.Pods) > 0:
-		return Step{Action: Wait, Message: s.waitingFor()}, true
+		return Step{Action: Wait, WaitingFor: waitingFor(s.Pods)}, true
+	case unreachable(s.Node):
+		return s.unreachable(), true
+	case len(s.Daemons) > 0:
+		step := Step{Action: Wait, WaitingFor: waitingFor(s.Daemons)}
+		if step.Evict = s.evictions(s.Daemons, nil); len(step.Evict) > 0 {
+			step.Action = Evict
+		}
+		return step, true
 	}
 	return Step{}, false
 }
@@ -130,16 +150,17 @@ func (s Snapshot) release() Step {
 		return s.unenforced()
 	case !s.Listed:
 		return Step{Action: List}
-	case len(s.Pods) == 0, !lock.Bears(s.Node):
+	case !lock.Bears(s.Node):
 		return Step{Action: Drained} // without a lock there is nothing to wait for: nobody was promised anything
+	case len(s.Pods) == 0 && unreachable(s.Node):
+		return s.unreachable()
+	case len(s.Pods) == 0:
+		return Step{Action: Drained}
 	case !marked:
 		want := lock.Releasing(s.Node, s.Grant.Reservation, s.Now)
-		return Step{Action: Patch, Node: want, Event: v1alpha1.ReasonReleaseStarted, Message: s.waitingFor()}
+		return Step{Action: Patch, Node: want, Event: v1alpha1.ReasonReleaseStarted, WaitingFor: waitingFor(s.Pods)}
 	}
-	if evict := s.evictable(); len(evict) > 0 {
-		return Step{Action: Evict, Evict: evict, Message: s.waitingFor()}
-	}
-	return Step{Action: Wait, Message: s.waitingFor()}
+	return s.drain()
 }
 
 // free takes the lock off. The tenant's pods were seen to be gone and nobody was let in since; they are looked for
@@ -153,17 +174,11 @@ func (s Snapshot) free() Step {
 	case !s.Listed:
 		return Step{Action: List}
 	case len(s.Pods) > 0:
-		return Step{Action: Wait, Message: s.waitingFor()}
+		return Step{Action: Wait, WaitingFor: waitingFor(s.Pods)}
+	case unreachable(s.Node):
+		return s.unreachable()
 	}
 	return Step{Action: Patch, Node: lock.Off(s.Node), Event: v1alpha1.ReasonNodeReleased}
-}
-
-// evictable returns the pods to evict now: all that are not ending already, if the Reservation asks for it.
-func (s Snapshot) evictable() []corev1.Pod {
-	if s.Reservation == nil || !s.Reservation.Spec.EvictOnRelease {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(s.Pods), func(p corev1.Pod) bool { return !p.DeletionTimestamp.IsZero() })
 }
 
 func (s Snapshot) unenforced() Step {
@@ -172,20 +187,6 @@ func (s Snapshot) unenforced() Step {
 		Message: fmt.Sprintf("node %s waits until the API server is seen to refuse foreign pods there; "+
 			"if it stays so, look at: kubectl get validatingadmissionpolicies", s.Node.Name),
 	}
-}
-
-// waitingFor names the pods that are left, the first three of them.
-func (s Snapshot) waitingFor() string {
-	const most = 3
-	names := make([]string, 0, most)
-	for i := range s.Pods[:min(len(s.Pods), most)] {
-		names = append(names, s.Pods[i].Namespace+"/"+s.Pods[i].Name)
-	}
-	text := "waits for " + plural(len(s.Pods), "pod") + " to end: " + strings.Join(names, ", ")
-	if more := len(s.Pods) - len(names); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }
 
 func plural(n int, noun string) string {

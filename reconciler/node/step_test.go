@@ -244,12 +244,12 @@ func TestNext(t *testing.T) {
 			require.Equal(t, c.want, step.Action)
 			require.Equal(t, c.wantEvent, step.Event)
 			require.Equal(t, c.wantReason, step.Reason)
-			require.Contains(t, step.Message, c.wantText)
-			require.Equal(t, c.wantText == "" && c.wantReason == "", step.Message == "")
+			require.Contains(t, step.WaitingFor+"\n"+step.Message, c.wantText)
+			require.Equal(t, c.wantReason == "", step.Message == "")
 			require.Empty(t, cmp.Diff(c.wantNode, step.Node, cmpopts.EquateEmpty()))
 			var evict []string
 			for _, p := range step.Evict {
-				evict = append(evict, p.Name)
+				evict = append(evict, p.Pod.Name)
 			}
 			require.Equal(t, c.wantEvict, evict)
 			require.Equal(t, before, c.node, "the snapshot is not changed")

@@ -10,14 +10,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
+	"github.com/reservation-operator/reservation-operator/reconciler/requeue"
 )
 
 // Watcher is the PodWatcher of a real cluster: an informer per node that waits, over the pods of that node alone
 // (spec.nodeName). Add it to the manager, once; it ends every watch when its context does.
 type Watcher struct {
 	client  kubernetes.Interface
-	changed allocate.Wake
+	changed requeue.Wake
 
 	mu      sync.Mutex
 	ctx     context.Context

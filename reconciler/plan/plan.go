@@ -151,18 +151,11 @@ func (m *maker) gatherHeirs() {
 	m.heirs = map[string]*v1alpha1.Reservation{}
 	for name, pending := range m.after.Pending {
 		for _, p := range pending {
-			if first := m.heirs[p.Name]; p.Reason == v1alpha1.PendingReleasingFrom && (first == nil || older(m.new[name], first)) {
+			if first := m.heirs[p.Name]; p.Reason == v1alpha1.PendingReleasingFrom && (first == nil || v1alpha1.CompareClaims(m.new[name], first) < 0) {
 				m.heirs[p.Name] = m.new[name]
 			}
 		}
 	}
-}
-
-// older is the order in which the allocation serves claims.
-func older(a, b *v1alpha1.Reservation) bool {
-	return cmp.Or(
-		a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID), cmp.Compare(a.Name, b.Name),
-	) < 0
 }
 
 // node says what becomes of one node.

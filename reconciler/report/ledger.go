@@ -3,13 +3,16 @@ package report
 import (
 	"reflect"
 	"sync"
+
+	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 )
 
 // NodeReport is what the node reconciler last saw and did at one node. It is kept in memory only: after a restart
 // every report is made anew from what is on the objects.
 type NodeReport struct {
-	// PodsLeft is how many of the tenant's pods a release still waits for.
+	// PodsLeft is how many of the tenant's pods a release still waits for, and Owners whose they are, ten at most.
 	PodsLeft int32
+	Owners   []v1alpha1.PodOwner
 	// WaitingFor says what the node waits for, in one sentence; empty if for nothing.
 	WaitingFor string
 	// Drained is true when no pod of the tenant was left, seen while an index was enforced that let nobody in;

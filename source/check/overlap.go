@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 )
 
@@ -34,7 +32,7 @@ func Overlaps(reservations []v1alpha1.Reservation) []Overlap {
 			live = append(live, &reservations[i])
 		}
 	}
-	slices.SortStableFunc(live, compareClaims)
+	slices.SortStableFunc(live, v1alpha1.CompareClaims)
 
 	type claim struct{ node, reservation string }
 	first := map[string]*v1alpha1.Reservation{}
@@ -57,25 +55,4 @@ func Overlaps(reservations []v1alpha1.Reservation) []Overlap {
 	// Stable: within a node the order of claims stays.
 	slices.SortStableFunc(out, func(a, b Overlap) int { return cmp.Compare(a.Node, b.Node) })
 	return out
-}
-
-func compareClaims(a, b *v1alpha1.Reservation) int {
-	return cmp.Or(
-		compareTimes(a.CreationTimestamp, b.CreationTimestamp),
-		cmp.Compare(a.UID, b.UID),
-		cmp.Compare(a.Name, b.Name),
-	)
-}
-
-// compareTimes puts a missing time last: what is not created yet is younger than anything that is.
-func compareTimes(a, b metav1.Time) int {
-	switch {
-	case a.IsZero() && b.IsZero():
-		return 0
-	case a.IsZero():
-		return 1
-	case b.IsZero():
-		return -1
-	}
-	return a.Compare(b.Time)
 }

@@ -1,4 +1,4 @@
-package allocate
+package requeue
 
 import (
 	"context"
@@ -15,14 +15,12 @@ import (
 var _ source.Source = &Wake{}
 
 func TestWakeNeverBlocksBeforeTheStartOrAfterTheStop(t *testing.T) {
-	v, w := &View{}, &Wake{}
-	v.Watch(w.Add, nil)
-	many := grants{}
-	for i := range 5000 {
-		many[fmt.Sprintf("n%04d", i)] = holds("foo")
+	w := &Wake{}
+	for range 2 {
+		for i := range 5000 {
+			w.Add(fmt.Sprintf("n%04d", i)) // nobody listens yet
+		}
 	}
-	v.Publish(decided(1, many, nil, nil), true) // nobody listens yet
-	v.Publish(decided(2, many, nil, nil), false)
 
 	queue := priorityqueue.New[reconcile.Request]("test")
 	require.NoError(t, w.Start(t.Context(), queue))
@@ -36,7 +34,7 @@ func TestWakeNeverBlocksBeforeTheStartOrAfterTheStop(t *testing.T) {
 	require.Zero(t, queue.Len())
 
 	queue.ShutDown()
-	v.Publish(decided(3, many, nil, nil), true) // nobody listens any more
+	w.Add("late") // nobody listens any more
 }
 
 func TestWakeWaitsForItsDelay(t *testing.T) {

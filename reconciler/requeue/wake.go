@@ -1,4 +1,4 @@
-package allocate
+package requeue
 
 import (
 	"context"
