@@ -24,12 +24,13 @@ import (
 	"github.com/reservation-operator/reservation-operator/reconciler/commit"
 	"github.com/reservation-operator/reservation-operator/reconciler/node"
 	"github.com/reservation-operator/reservation-operator/reconciler/report"
+	"github.com/reservation-operator/reservation-operator/source/fetch"
 	"github.com/reservation-operator/reservation-operator/webhook/fence"
 	"github.com/reservation-operator/reservation-operator/webhook/serve"
 )
 
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=reservation-operator,resources=leases,verbs=create
-// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=reservation-operator,resources=leases,resourceNames=reservation-operator,verbs=get;update;patch
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=reservation-operator,resources=leases,resourceNames=reservation-operator,verbs=get;update
 
 // leaderElectionID names the lease.
 const leaderElectionID = "reservation-operator"
@@ -124,6 +125,9 @@ func (w *wiring) nodes(context.Context) error {
 
 // sources adds what follows the tenants' repositories.
 func (w *wiring) sources(context.Context) error {
+	if err := fetch.Sweep(); err != nil {
+		ctrl.Log.Error(err, "files of an earlier run could not be removed")
+	}
 	reserved := []string{}
 	if w.options.Fence.ExemptLabel != "" {
 		reserved = append(reserved, w.options.Fence.ExemptLabel)
