@@ -63,6 +63,15 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 		}
 		maps.Copy(args, auditArgs(audit))
 	}
+	c, err := start(ctx, o, args)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(audit))
+	}
+	c.audit = audit
+	return c, nil
+}
+
+func start(ctx context.Context, o Options, args map[string]string) (*Cluster, error) {
 	plane, err := controlplane.Start(ctx, controlplane.Options{
 		Dir: o.Dir, Scheduler: !o.Bare, ControllerManager: !o.Bare, Kubelets: !o.Bare,
 		APIServerArgs: args, Progress: o.Progress,
@@ -72,10 +81,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	}
 	c, err := install(ctx, plane, o.Nodes)
 	if err != nil {
-		_ = plane.Stop()
-		return nil, err
+		return nil, errors.Join(err, plane.Stop())
 	}
-	c.audit = audit
 	return c, nil
 }
 

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
@@ -25,18 +26,30 @@ type process struct {
 	done chan struct{}
 }
 
+// build builds the operator into the user's cache folder, one binary for each checkout, and returns its path. It is
+// replaced by a rename, so that whoever runs the one of before goes on with it.
 var build = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "reservation-operator-")
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("looking for the cache folder: %w", err)
+	}
+	root, err := filepath.Abs(Root())
 	if err != nil {
 		return "", err
 	}
+	dir := filepath.Join(cache, "reservation-operator", "operator", fmt.Sprintf("%x", sha256.Sum256([]byte(root)))[:16])
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
 	binary := filepath.Join(dir, "reservation-operator")
-	cmd := exec.Command("go", "build", "-o", binary, "./cmd/reservation-operator")
-	cmd.Dir = Root()
+	partial := fmt.Sprintf("%s.%d", binary, os.Getpid())
+	defer os.Remove(partial)
+	cmd := exec.Command("go", "build", "-o", partial, "./cmd/reservation-operator")
+	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the operator: %w\n%s", err, out)
 	}
-	return binary, nil
+	return binary, os.Rename(partial, binary)
 })
 
 // StartOperator builds the operator, once per process, and starts it with a token of its own service account, so that

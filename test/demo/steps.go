@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -74,6 +75,10 @@ func (s *story) pinnedPod(ctx context.Context) error {
 }
 
 func (s *story) removeNode(ctx context.Context) error {
+	// The first pod may have the whole of gpu-04, or be one more to wait for.
+	if err := s.finish(ctx, gpuPod("tenant-foo", "training-step")); err != nil {
+		return err
+	}
 	pod := gpuPod("tenant-foo", "long-training")
 	pod.Labels = map[string]string{"app.kubernetes.io/managed-by": "tenant-foo"}
 	pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "gpu-04"}
@@ -100,9 +105,7 @@ func (s *story) removeNode(ctx context.Context) error {
 }
 
 func (s *story) podEnds(ctx context.Context) error {
-	pod := gpuPod("tenant-foo", "long-training")
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, controlplane.CompleteAnnotation)
-	if err := s.cluster.Client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+	if err := s.finish(ctx, gpuPod("tenant-foo", "long-training")); err != nil {
 		return err
 	}
 	return await(ctx, func(ctx context.Context) error {
@@ -192,6 +195,12 @@ func (s *story) ready(ctx context.Context) error {
 	return nil
 }
 
+// finish lets a running pod end by itself.
+func (s *story) finish(ctx context.Context, pod *corev1.Pod) error {
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}}}`, controlplane.CompleteAnnotation)
+	return s.cluster.Client.Patch(ctx, pod, client.RawPatch(types.MergePatchType, []byte(patch)))
+}
+
 // create creates a pod, again if its namespace's service account is not there yet.
 func (s *story) create(ctx context.Context, pod *corev1.Pod) error {
 	return await(ctx, func(ctx context.Context) error { return s.cluster.Client.Create(ctx, pod.DeepCopy()) })
@@ -229,10 +238,13 @@ func tainted(node *corev1.Node) bool {
 	return false
 }
 
-// gpuPod returns the page's pod: plain, and asking for eight GPUs' worth of nothing but a container.
+// gpuPod returns the page's pod: plain, and asking for eight GPUs, which is a whole node.
 func gpuPod(namespace, name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "trainer", Image: "my-tenant.io/trainer:v1"}}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "trainer", Image: "my-tenant.io/trainer:v1",
+			Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("8")}},
+		}}},
 	}
 }
