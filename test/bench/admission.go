@@ -89,54 +89,26 @@ func emptyWebhook(ctx context.Context, c *cluster.Cluster, namespace string) (st
 // bind measures the binding of a pod with the fences over an index of 10,000 nodes of 1,000 Reservations, against the
 // same in a namespace that is exempt from them, in turn.
 func bind(ctx context.Context) error {
-	const reservations, each10 = 1000, 10
-	c, err := cluster.Start(ctx, cluster.Options{Bare: true})
+	f, err := newFleet(ctx, 10000, "--exempt-namespaces", "exempt")
 	if err != nil {
 		return err
 	}
-	defer c.Stop()
-	all := names("bind", reservations*each10)
-	if err := register(ctx, c, all); err != nil {
-		return err
-	}
-	for _, name := range []string{"fenced", "exempt"} {
-		if err := namespace(ctx, c, name); err != nil {
-			return err
-		}
-	}
-	if err := c.StartOperator(ctx, "--exempt-namespaces", "exempt"); err != nil {
-		return err
-	}
-	watched, err := watchNodes(ctx, c)
-	if err != nil {
-		return err
-	}
-	indexes := names("rsv", reservations)
-	for i, name := range indexes {
-		if err := c.Client.Create(ctx, &v1alpha1.Reservation{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: v1alpha1.ReservationSpec{
-				Tenant: "fenced", Namespaces: []string{"fenced"}, ReservedNodes: all[i*each10 : (i+1)*each10],
-			},
-		}); err != nil {
-			return err
-		}
-	}
-	if err := watched.await(ctx, "fenced", len(all)); err != nil {
+	defer f.Stop()
+	if err := namespace(ctx, f.Cluster, "exempt"); err != nil {
 		return err
 	}
 	return compare("bind_fences_10000_nodes_p50", time.Millisecond, func(i int, ours bool) (func() error, error) {
 		p := benchPod("exempt", i)
 		if ours {
-			p = benchPod("fenced", i)
+			p = benchPod(fleetTenant, i)
 		}
 		bind := func() error {
-			return c.Client.SubResource("binding").Create(ctx, p, &corev1.Binding{
+			return f.Client.SubResource("binding").Create(ctx, p, &corev1.Binding{
 				ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name},
-				Target:     corev1.ObjectReference{Kind: "Node", Name: all[i]},
+				Target:     corev1.ObjectReference{Kind: "Node", Name: f.nodes[i]},
 			})
 		}
-		return bind, c.Client.Create(ctx, p)
+		return bind, f.Client.Create(ctx, p)
 	})
 }
 

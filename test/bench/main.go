@@ -22,12 +22,12 @@ type benchmark struct {
 }
 
 func main() {
-	only := flag.String("only", "", "a comma-separated list of benchmarks to run: lock, push, release, admission, bind")
+	only := flag.String("only", "", "a comma-separated list of benchmarks to run: lock, push, release, admission, bind, storm, change")
 	flag.Parse()
 	ctrl.SetLogger(logr.Discard()) // the clients' own
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	for _, b := range []benchmark{{"lock", lock}, {"push", push}, {"release", release}, {"admission", admission}, {"bind", bind}} {
+	for _, b := range []benchmark{{"lock", lock}, {"push", push}, {"release", release}, {"admission", admission}, {"bind", bind}, {"storm", storm}, {"change", change}} {
 		if *only != "" && !slices.Contains(strings.Split(*only, ","), b.name) {
 			continue
 		}
@@ -40,11 +40,14 @@ func main() {
 
 // figure prints one line. Met says whether the goal was reached.
 func figure(name, ours, baseline string, ratio float64, goal string, met bool) {
-	verdict := ""
-	if !met {
-		verdict = " (missed)"
+	fmt.Printf("figure %s ours=%s baseline=%s ratio=%.2f goal=%s%s\n", name, ours, baseline, ratio, goal, missed(met))
+}
+
+func missed(met bool) string {
+	if met {
+		return ""
 	}
-	fmt.Printf("figure %s ours=%s baseline=%s ratio=%.2f goal=%s%s\n", name, ours, baseline, ratio, goal, verdict)
+	return " (missed)"
 }
 
 // median returns the middle of the durations; it sorts them.

@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Usage is what the running operator has used since its start.
+type Usage struct {
+	// CPU is its processor time, and Resident its resident memory in bytes.
+	CPU      time.Duration
+	Resident int64
+	// Requests is how many requests it has made to the API server, watches included.
+	Requests int64
+}
+
+// clockTick is the unit of processor time in /proc (proc(5): USER_HZ is 100 on every architecture that Go runs on).
+const clockTick = 10 * time.Millisecond
+
+// OperatorUsage reads what the running operator has used: of its process from /proc, of its requests from its metrics.
+func (c *Cluster) OperatorUsage(ctx context.Context) (Usage, error) {
+	pid := c.OperatorPID()
+	if pid == 0 {
+		return Usage{}, errors.New("the operator does not run")
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return Usage{}, err
+	}
+	// The fields after the command, which stands in brackets and may hold anything: state is the first.
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	if len(fields) < 22 {
+		return Usage{}, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
+	}
+	user, err1 := strconv.ParseInt(fields[11], 10, 64)
+	system, err2 := strconv.ParseInt(fields[12], 10, 64)
+	pages, err3 := strconv.ParseInt(fields[21], 10, 64)
+	requests, err4 := c.requests(ctx)
+	return Usage{
+		CPU: time.Duration(user+system) * clockTick, Resident: pages * int64(os.Getpagesize()), Requests: requests,
+	}, errors.Join(err1, err2, err3, err4)
+}
+
+// requests sums rest_client_requests_total over its labels.
+func (c *Cluster) requests(ctx context.Context) (int64, error) {
+	c.mu.Lock()
+	url := "http://127.0.0.1:" + strconv.Itoa(c.ports[2]) + "/metrics"
+	c.mu.Unlock()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, fmt.Errorf("reading the operator's metrics: %w", err)
+	}
+	defer response.Body.Close()
+	var sum float64
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		if line := lines.Text(); strings.HasPrefix(line, "rest_client_requests_total{") {
+			n, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+			if err != nil {
+				return 0, err
+			}
+			sum += n
+		}
+	}
+	return int64(sum), lines.Err()
+}
