@@ -26,7 +26,7 @@ func checkout(ctx context.Context, objects storer.EncodedObjectStorer, head Head
 		return nil, fmt.Errorf("reading commit %s: %w", head.Hash, err)
 	}
 	commit := describe(found, head)
-	if commit.folder, err = os.MkdirTemp("", "reservation-source-*"); err != nil {
+	if commit.folder, commit.hold, err = makeFolder(); err != nil {
 		return nil, err
 	}
 	w := writer{ctx: ctx, objects: objects, limits: l, where: where}

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"regexp"
@@ -37,6 +38,7 @@ type Commit struct {
 	Tree fs.FS
 
 	folder string
+	hold   *os.File
 	root   *os.Root
 	closed sync.Once
 }
@@ -53,7 +55,7 @@ func (c *Commit) Close() error {
 			c.root.Close()
 		}
 		if c.folder != "" {
-			err = os.RemoveAll(c.folder)
+			err = errors.Join(os.RemoveAll(c.folder), c.hold.Close())
 		}
 	})
 	return err
