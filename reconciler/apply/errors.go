@@ -175,7 +175,7 @@ func (a *Applier) forbidden(ctx context.Context, e Entry, err error, verbs ...st
 		}
 		return &Blocked{Reason: v1alpha1.ReasonForbidden, Err: err, Message: fmt.Sprintf(
 			"the operator may not %s %s: give it the right. Check with: kubectl auth can-i %s %s%s --as=%s",
-			verb, Name(e), verb, qualified(resource, e.Group), inNamespace(e.Namespace), a.user())}
+			verb, Name(e), verb, qualified(resource, e.Group), inNamespace(e.Namespace), a.UserName())}
 	}
 	return nil
 }
@@ -189,7 +189,8 @@ func (a *Applier) resource(e Entry) string {
 	return plural.Resource
 }
 
-func (a *Applier) user() string {
+// UserName is whom the API server knows the operator as, for messages.
+func (a *Applier) UserName() string {
 	if a.User != "" {
 		return a.User
 	}

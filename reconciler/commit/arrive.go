@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/fluxcd/pkg/runtime/conditions"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/report"
@@ -16,15 +18,26 @@ import (
 
 // The steps from a source to the commit at the head of its branch.
 
-func suspended(_ context.Context, x *run) *report.Outcome {
+// suspended leaves a source that is suspended as it is, its conditions too: what they said of its objects is as true
+// as before. Only one that never had any is given one. That its nodes come to rest is still noted.
+func suspended(ctx context.Context, x *run) *report.Outcome {
+	news := x.source.Spec.Suspend != x.memory.suspended
+	x.memory.suspended = x.source.Spec.Suspend
 	if !x.source.Spec.Suspend {
 		return nil
 	}
-	message := "suspended: nothing is fetched, applied or pruned until spec.suspend is taken back"
-	if revision := x.source.Status.LastAppliedRevision; revision != "" {
-		message += "; " + revision + " stays applied"
+	e := suspension(x.source)
+	if news {
+		e.emit(x.Events)
+		logf.FromContext(ctx).Info(e.note)
 	}
-	return x.stalled(v1alpha1.ReasonSuspended, message)
+	x.noteConvergence(ctx)
+	if !conditions.Has(x.source, v1alpha1.ConditionReady) {
+		conditions.MarkUnknown(x.source, v1alpha1.ConditionReady, v1alpha1.ReasonSuspended, "%s", e.note)
+	}
+	x.untouched = true
+	outcome := report.Waiting(v1alpha1.ReasonSuspended, e.note, 0)
+	return &outcome
 }
 
 // restUntilDue keeps what the last pass came to until the interval is over, unless the source or its objects changed.
@@ -41,6 +54,7 @@ func restUntilDue(ctx context.Context, x *run) *report.Outcome {
 	switch {
 	case m.trouble.holds(x.source):
 		x.observed = true
+		x.noteConvergence(ctx)
 		return m.trouble.outcome
 	case m.verdict.holds(x.source):
 		return x.rest(ctx)
@@ -48,14 +62,15 @@ func restUntilDue(ctx context.Context, x *run) *report.Outcome {
 	return nil
 }
 
-// restIfKnown keeps what the last pass came to if the branch has not moved. A commit that was not applied is tried
-// again from time to time.
+// restIfKnown keeps what the last pass came to if the branch has not moved. From time to time the whole way is gone
+// again: with a commit that was not applied, since its cause may be gone; with one that was, since somebody may have
+// changed an object that is not watched.
 func restIfKnown(ctx context.Context, x *run) *report.Outcome {
 	v := x.memory.verdict
 	if !v.holds(x.source) || v.revision != x.head.Revision() {
 		return nil
 	}
-	if v.outcome != nil && x.Clock.Since(v.at) >= recheck {
+	if v.stale(x.Clock.Now()) {
 		return nil
 	}
 	return x.rest(ctx)
@@ -86,7 +101,7 @@ func gatherSecret(ctx context.Context, x *run) *report.Outcome {
 			"there is no Secret %s in the namespace %s: make it, or correct spec.secretRef", key.Name, key.Namespace))
 	case apierrors.IsForbidden(err):
 		return x.stalled(v1alpha1.ReasonForbidden, fmt.Sprintf(
-			"the operator may not read the Secret %s: check with: kubectl auth can-i get secrets -n %s --as=%s", key.Name, key.Namespace, x.user()))
+			"the operator may not read the Secret %s: check with: kubectl auth can-i get secrets -n %s --as=%s", key.Name, key.Namespace, x.applier().UserName()))
 	case err != nil:
 		return x.retry(v1alpha1.ReasonFetchFailed, fmt.Sprintf("reading the Secret %s", key.Name), fmt.Errorf("reading the Secret %s: %w", key, err))
 	}
@@ -131,7 +146,8 @@ func (x *run) unreadable(ctx context.Context, err error, revision string) *repor
 		return x.retry(e.Reason, e.Message, fmt.Errorf("%s: %w", e.Reason, err))
 	}
 	outcome := x.stalled(e.Reason, e.Message)
-	v := &verdict{revision: revision, generation: x.source.Generation, at: x.Clock.Now(), outcome: outcome}
+	v := &verdict{revision: revision, generation: x.source.Generation, at: x.Clock.Now(), outcome: outcome,
+		costly: e.Reason == v1alpha1.ReasonRenderFailed}
 	if revision == "" {
 		x.memory.looked, x.memory.trouble = x.Clock.Now(), v
 		return outcome
@@ -140,11 +156,4 @@ func (x *run) unreadable(ctx context.Context, err error, revision string) *repor
 	x.memory.verdict = v
 	x.tell(ctx, revision, stateFailure, e.Message)
 	return outcome
-}
-
-func (x *run) user() string {
-	if x.User != "" {
-		return x.User
-	}
-	return fmt.Sprintf("system:serviceaccount:%s:reservation-operator", x.Namespace)
 }

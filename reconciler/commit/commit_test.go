@@ -75,6 +75,29 @@ func TestSourceConvergesWithItsNodes(t *testing.T) {
 	require.NotNil(t, s.Status.History[0].ConvergedAt)
 }
 
+// A bad commit that follows at once does not keep the nodes of the good one from being noted.
+func TestConvergenceIsNotedBehindABadCommit(t *testing.T) {
+	start(t)
+	release := make(chan struct{})
+	settling(t, func(r *v1alpha1.Reservation) {
+		select {
+		case <-release:
+		default:
+			r.Status.Releasing = []v1alpha1.ReleasingNode{{Name: "behind-2", PodsLeft: 3}}
+			r.Status.Conditions[0].Status, r.Status.Conditions[0].Reason = metav1.ConditionFalse, v1alpha1.ReasonNodesReleasing
+		}
+	})
+	r := repository(t, map[string]string{"a.yaml": reservationYAML("behind", "behind-1", "behind-2")})
+	s := follow(t, r.URL, nil)
+	awaitReason(t, s, v1alpha1.ReasonConverging)
+	r.commit("Broken", map[string]string{"b.yaml": "kind: [\n"})
+	s = awaitReason(t, s, v1alpha1.ReasonCommitRejected)
+	require.Nil(t, s.Status.History[1].ConvergedAt)
+	close(release)
+	eventually(t, func(c *assert.CollectT) { require.NotNil(c, latest(c, s).Status.History[1].ConvergedAt) })
+	require.Nil(t, latest(t, s).Status.History[0].ConvergedAt)
+}
+
 func TestOneBadObjectRejectsTheWholeCommit(t *testing.T) {
 	k := start(t)
 	settling(t, nil)
@@ -103,6 +126,7 @@ func TestOneBadObjectRejectsTheWholeCommit(t *testing.T) {
 		require.Contains(t, w, "ReservationSource", "nothing but the status was written")
 	}
 	require.Contains(t, k.reported()[len(k.reported())-1], bad+" failure: other.yaml")
+	require.Contains(t, k.logged(), "the commit is rejected")
 
 	_, better := r.commit("Without the bad object", map[string]string{"other.yaml": ""})
 	s = awaitReady(t, s, better)
@@ -137,7 +161,7 @@ func TestBadCommitsNameWhatIsWrong(t *testing.T) {
 		"broken YAML":                 {"kind: [\n", []string{"bad.yaml"}},
 		"a binding to nothing":        {"apiVersion: scheduling.coreweave.cloud/v1alpha1\nkind: ReservationBinding\nmetadata: {name: b, namespace: default}\nspec: {reservationName: none, podSelector: {}}\n", []string{"bad.yaml", "ReservationBinding default/b", "spec.reservationName", "none"}},
 		"a namespace that is nowhere": {"apiVersion: v1\nkind: LimitRange\nmetadata: {name: l, namespace: nowhere}\n", []string{"bad.yaml", "nowhere does not exist"}},
-		"several at once":             {reservationYAML("bad", "named-1", "taken") + "  a: b\n  c: d\n", []string{"spec.a", "spec.c", "and 1 more"}},
+		"several at once":             {reservationYAML("bad", "named-1", "taken") + "  a: b\n  c: d\n", []string{"spec.a", "spec.c", "spec.reservedNodes"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, revision := r.commit(name, map[string]string{"bad.yaml": tc.text})

@@ -52,7 +52,7 @@ type Reconciler struct {
 }
 
 // +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservationsources,verbs=get;list;watch
-// +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservationsources/status,verbs=get;patch
+// +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservationsources/status,verbs=patch
 // +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservations;reservationbindings,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=namespaces;resourcequotas;limitranges,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
@@ -96,8 +96,8 @@ type run struct {
 	// resting says that the commit at the head is applied and nobody changed its objects; due, that the repository
 	// was looked at.
 	resting, due bool
-	// observed says that the generation of the spec was answered.
-	observed bool
+	// observed says that the generation of the spec was answered; untouched, that the conditions stay as they are.
+	observed, untouched bool
 
 	// What the steps find, in their order.
 	request source.Request
@@ -133,8 +133,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (result ct
 		}
 	}()
 	outcome := x.walk(ctx)
-	outcome.Mark(s)
-	x.observe(outcome)
+	if !x.untouched {
+		outcome.Mark(s)
+		x.observe(outcome)
+	}
 	return outcome.Result(x.untilNextLook())
 }
 

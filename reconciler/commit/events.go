@@ -38,6 +38,15 @@ func committed(source *v1alpha1.ReservationSource, e Entry) event {
 	}
 }
 
+// suspension is the event for a source that is suspended.
+func suspension(source *v1alpha1.ReservationSource) event {
+	note := "suspended: nothing is fetched, applied or pruned until spec.suspend is taken back"
+	if revision := source.Status.LastAppliedRevision; revision != "" {
+		note += "; " + revision + " stays applied"
+	}
+	return event{source, corev1.EventTypeNormal, v1alpha1.ReasonSuspended, note}
+}
+
 // driftCorrected is the event for an object that somebody had changed or deleted and that is as the commit says again.
 func driftCorrected(source *v1alpha1.ReservationSource, e apply.Entry) event {
 	return event{source, corev1.EventTypeNormal, v1alpha1.ReasonCommitApplied,

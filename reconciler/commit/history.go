@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+	"github.com/reservation-operator/reservation-operator/reconciler/report"
 )
 
 // MaxHistory is how many commits a ReservationSource remembers.
@@ -15,7 +16,7 @@ const MaxHistory = 20
 
 // Bounds of what an entry keeps, in characters.
 const (
-	maxMessage = 1024
+	maxMessage = report.MaxMessage
 	maxSubject = 200
 	maxAuthor  = 100
 )
@@ -60,15 +61,22 @@ func merge(was, e Entry) Entry {
 	return e
 }
 
-// Converged returns the history with the time at which the nodes of its newest commit came to rest, if that commit
-// was applied and had no such time yet. The given history is not changed.
+// Converged returns the history with the time at which the nodes of the commit that was applied last came to rest, if
+// it had no such time yet. Newer commits that changed nothing are passed over; after one that was applied in part it
+// cannot be told whose rest it is. The given history is not changed.
 func Converged(history []Entry, at metav1.Time) []Entry {
-	if len(history) == 0 || history[0].Outcome != v1alpha1.OutcomeApplied || history[0].ConvergedAt != nil {
-		return history
+	for i, e := range history {
+		switch {
+		case e.Outcome != v1alpha1.OutcomeApplied && e.Created+e.Changed+e.Deleted == 0:
+			continue
+		case e.Outcome != v1alpha1.OutcomeApplied, e.ConvergedAt != nil:
+			return history
+		}
+		out := slices.Clone(history)
+		out[i].ConvergedAt = &at
+		return out
 	}
-	out := slices.Clone(history)
-	out[0].ConvergedAt = &at
-	return out
+	return history
 }
 
 // Reverting says in words what a commit reverts, as far as the history knows it:

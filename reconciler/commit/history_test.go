@@ -63,7 +63,7 @@ func TestRecord(t *testing.T) {
 		"long texts": {
 			entry: Entry{Revision: "c1", Subject: strings.Repeat("é", 300), Author: strings.Repeat("é", 300), Message: strings.Repeat("é", 3000)},
 			want: []Entry{{Revision: "c1", Subject: strings.Repeat("é", 199) + "…", Author: strings.Repeat("é", 99) + "…",
-				Message: strings.Repeat("é", 1023) + "…"}}},
+				Message: strings.Repeat("é", 2047) + "…"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := append([]Entry(nil), tc.history...)
@@ -92,7 +92,13 @@ func TestConverged(t *testing.T) {
 		"nothing yet":      {},
 		"applied":          {[]Entry{{Revision: "c1", Outcome: v1alpha1.OutcomeApplied}}, []Entry{{Revision: "c1", Outcome: v1alpha1.OutcomeApplied, ConvergedAt: at(5)}}},
 		"converged before": {[]Entry{{Outcome: v1alpha1.OutcomeApplied, ConvergedAt: at(1)}}, []Entry{{Outcome: v1alpha1.OutcomeApplied, ConvergedAt: at(1)}}},
-		"rejected":         {[]Entry{{Outcome: v1alpha1.OutcomeRejected}, {Outcome: v1alpha1.OutcomeApplied}}, []Entry{{Outcome: v1alpha1.OutcomeRejected}, {Outcome: v1alpha1.OutcomeApplied}}},
+		"rejected":         {[]Entry{{Outcome: v1alpha1.OutcomeRejected}}, []Entry{{Outcome: v1alpha1.OutcomeRejected}}},
+		"then a rejected one": {
+			[]Entry{{Outcome: v1alpha1.OutcomeRejected}, {Outcome: v1alpha1.OutcomeApplied}, {Outcome: v1alpha1.OutcomeApplied}},
+			[]Entry{{Outcome: v1alpha1.OutcomeRejected}, {Outcome: v1alpha1.OutcomeApplied, ConvergedAt: at(5)}, {Outcome: v1alpha1.OutcomeApplied}}},
+		"then one that was applied in part": {
+			[]Entry{{Outcome: v1alpha1.OutcomeFailed, Changed: 1}, {Outcome: v1alpha1.OutcomeApplied}},
+			[]Entry{{Outcome: v1alpha1.OutcomeFailed, Changed: 1}, {Outcome: v1alpha1.OutcomeApplied}}},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, Converged(tc.history, *at(5))) })
 	}

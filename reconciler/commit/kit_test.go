@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,9 +43,13 @@ type kit struct {
 	loads  atomic.Int64
 	stop   func()
 
+	// later is added to the clock, in nanoseconds.
+	later atomic.Int64
+
 	mu      sync.Mutex
 	writes  []string
 	reports []string
+	logs    []string
 	fail    func(o client.Object, trial bool) error
 }
 
@@ -57,6 +61,7 @@ func start(t *testing.T) *kit {
 	mgr, err := ctrl.NewManager(plane.Config, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+		Logger:     funcr.New(k.log, funcr.Options{Verbosity: 9}),
 		NewClient: func(config *rest.Config, options client.Options) (client.Client, error) {
 			c, err := client.NewWithWatch(config, options)
 			return k.intercept(c), err
@@ -65,7 +70,7 @@ func start(t *testing.T) *kit {
 	require.NoError(t, err)
 	k.Reconciler = &Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: v1alpha1.OperatorNamespace,
-		Events: k.events, Reporter: k, Clock: clock.RealClock{},
+		Events: k.events, Reporter: k, Clock: k,
 		Chain: chain.Chain{
 			Look: func(ctx context.Context, r fetch.Remote) (fetch.Head, error) {
 				k.looks.Add(1)
@@ -88,6 +93,32 @@ func start(t *testing.T) *kit {
 	t.Cleanup(k.stop)
 	require.True(t, mgr.GetCache().WaitForCacheSync(ctx))
 	return k
+}
+
+// Now and Since are the clock's.
+func (k *kit) Now() time.Time                  { return time.Now().Add(time.Duration(k.later.Load())) }
+func (k *kit) Since(t time.Time) time.Duration { return k.Now().Sub(t) }
+
+func (k *kit) log(prefix, args string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.logs = append(k.logs, prefix+" "+args)
+}
+
+// logged returns what was logged.
+func (k *kit) logged() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return strings.Join(k.logs, "\n")
+}
+
+// emitted returns the events since the last call.
+func (k *kit) emitted() []string {
+	var out []string
+	for len(k.events.Events) > 0 {
+		out = append(out, <-k.events.Events)
+	}
+	return out
 }
 
 // intercept notes every write that is not a dry run.

@@ -3,6 +3,8 @@ package commit
 import (
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"testing"
 
@@ -28,6 +30,7 @@ var (
 
 func TestMain(m *testing.M) {
 	logf.SetLogger(logr.Discard())
+	log.SetOutput(io.Discard) // the Git server's
 	controlplane.Main(m, controlplane.Options{}, func(c *controlplane.ControlPlane) {
 		plane = c
 		if err := prepare(); err != nil {

@@ -17,6 +17,12 @@ import (
 // neither the repository nor the source changes meanwhile: the cause may lie in the cluster and be cured there.
 const recheck = 30 * time.Second
 
+// resync is how long a commit that was applied, or whose rendering took too long, waits until the whole way is gone
+// again. Reservations and ReservationBindings are watched, and an edit of one is undone at once; this is for the
+// Namespaces, ResourceQuotas and LimitRanges, which are not: a watch on them would hold those of the whole cluster in
+// memory. It costs a fetch and a dry run per object, and writes nothing where nothing differs.
+const resync = 10 * time.Minute
+
 // memory is what the reconciler knows of a source beyond its status. It saves work and writes; losing it costs one
 // full pass.
 type memory struct {
@@ -36,6 +42,9 @@ type memory struct {
 	kept                   []apply.Entry
 	notes, keptNotes       []string
 
+	// suspended says that the source was suspended when it was last in hand.
+	suspended bool
+
 	// wrote is when the progress of the nodes was last written, told what the forge was last told.
 	wrote time.Time
 	told  told
@@ -52,6 +61,17 @@ type verdict struct {
 	outcome *report.Outcome
 	// awaiting says that it will be once objects that are being deleted are gone.
 	awaiting bool
+	// costly says that it took too long to render, and nothing in the cluster can cure that.
+	costly bool
+}
+
+// stale reports whether the whole way is to be gone again although nothing is known to have changed.
+func (v *verdict) stale(now time.Time) bool {
+	after := recheck
+	if v.outcome == nil || v.costly {
+		after = resync
+	}
+	return now.Sub(v.at) >= after
 }
 
 type told struct {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/apply"
@@ -86,7 +87,10 @@ func (x *run) reject(ctx context.Context, findings []render.Finding) *report.Out
 		// It was right when it was applied: somebody changed the cluster so that it cannot be applied again.
 		reason = v1alpha1.ReasonApplyFailed
 	}
-	x.tally(v1alpha1.OutcomeRejected, message)
+	if x.tally(v1alpha1.OutcomeRejected, message) {
+		first, all := logged(findings)
+		logf.FromContext(ctx).Info("the commit is rejected", "revision", x.revision(), "findings", first, "count", all)
+	}
 	return x.conclude(ctx, x.stalled(reason, message))
 }
 
@@ -148,8 +152,9 @@ func reservationOf(o *unstructured.Unstructured) (v1alpha1.Reservation, bool) {
 	return r, err == nil
 }
 
-// tally records what became of the commit, with the objects that were written, and is worth an event if that is new.
-func (x *run) tally(outcome v1alpha1.Outcome, message string) {
+// tally records what became of the commit, with the objects that were written. It reports whether that is new, which
+// is worth an event.
+func (x *run) tally(outcome v1alpha1.Outcome, message string) bool {
 	now := metav1.NewTime(x.Clock.Now())
 	e := x.entry(outcome, message)
 	e.AppliedAt = &now
@@ -157,9 +162,11 @@ func (x *run) tally(outcome v1alpha1.Outcome, message string) {
 	before := x.source.Status.History
 	x.source.Status.History = Record(before, e)
 	after := x.source.Status.History[0]
-	if len(before) == 0 || before[0].Revision != after.Revision || before[0].Outcome != after.Outcome || before[0].Message != after.Message {
-		committed(x.source, after).emit(x.Events)
+	if len(before) > 0 && before[0].Revision == after.Revision && before[0].Outcome == after.Outcome && before[0].Message == after.Message {
+		return false
 	}
+	committed(x.source, after).emit(x.Events)
+	return true
 }
 
 // entry returns the record of the commit.

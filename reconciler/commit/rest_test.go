@@ -84,11 +84,62 @@ func TestDriftComesBackAtOnce(t *testing.T) {
 	}
 	require.NotEqual(t, uid, live.UID)
 	require.Equal(t, history, latest(t, s).Status.History, "what the commit did stays on record")
-	var noted []string
-	for len(k.events.Events) > 0 {
-		noted = append(noted, <-k.events.Events)
+	require.Contains(t, k.emitted(), "Normal CommitApplied Reservation drift was changed by somebody else and is as "+r.head()+" says again")
+}
+
+// Namespaces, quotas and limits are not watched: what somebody did to them is put right by a full pass every ten
+// minutes, which writes nothing where nothing differs.
+func TestDriftOfWhatIsNotWatched(t *testing.T) {
+	k := start(t)
+	settling(t, nil)
+	r := repository(t, map[string]string{"a.yaml": tenantYAML("unwatched", "unwatched-1")})
+	s := follow(t, r.URL, nil)
+	s = awaitReady(t, s, r.head())
+	k.emitted()
+	quota := &corev1.ResourceQuota{}
+	for name, tc := range map[string]struct {
+		change     func()
+		wantWrites []string
+		wantEvents []string
+	}{
+		"nobody did anything": {change: func() {}},
+		"a quota was deleted": {
+			change:     func() { require.NoError(t, admin.Delete(t.Context(), quota.DeepCopy())) },
+			wantWrites: []string{"apply ResourceQuota quota"},
+			wantEvents: []string{"Normal CommitApplied ResourceQuota unwatched/quota was changed by somebody else and is as " + r.head() + " says again"},
+		},
+		"a namespace lost its label": {
+			change: func() {
+				ns := &corev1.Namespace{}
+				require.True(t, get(t, ns, "unwatched"))
+				delete(ns.Labels, v1alpha1.LabelSource)
+				require.NoError(t, admin.Update(t.Context(), ns))
+			},
+			wantWrites: []string{"apply Namespace unwatched"},
+			wantEvents: []string{"Normal CommitApplied Namespace unwatched was changed by somebody else and is as " + r.head() + " says again"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.True(t, get(t, quota, "unwatched", "quota"))
+			before := latest(t, s)
+			tc.change()
+			k.written()
+			loads := k.loads.Load()
+			k.later.Add(int64(resync))
+			// The pass is over when the repository is looked at the next time.
+			var looks int64
+			eventually(t, func(c *assert.CollectT) {
+				require.Equal(c, loads+1, k.loads.Load())
+				looks = k.looks.Load()
+			})
+			eventually(t, func(c *assert.CollectT) { require.GreaterOrEqual(c, k.looks.Load(), looks+2) })
+			require.Equal(t, tc.wantWrites, k.written())
+			require.Equal(t, tc.wantEvents, k.emitted())
+			require.True(t, get(t, quota, "unwatched", "quota"))
+			require.Equal(t, before, latest(t, s))
+			require.Equal(t, loads+1, k.loads.Load(), "one pass")
+		})
 	}
-	require.Contains(t, noted, "Normal CommitApplied Reservation drift was changed by somebody else and is as "+r.head()+" says again")
 }
 
 func TestWhatAnotherManagerHoldsIsReported(t *testing.T) {
@@ -139,25 +190,52 @@ func TestRequestedReconcileComesAtOnce(t *testing.T) {
 
 func TestSuspendedSourceIsLeftAlone(t *testing.T) {
 	k := start(t)
-	settling(t, nil)
+	released := make(chan struct{})
+	settling(t, func(r *v1alpha1.Reservation) {
+		select {
+		case <-released:
+		default:
+			r.Status.Releasing = []v1alpha1.ReleasingNode{{Name: "suspended-1", PodsLeft: 1}}
+			r.Status.Conditions[0].Status, r.Status.Conditions[0].Reason = metav1.ConditionFalse, v1alpha1.ReasonNodesReleasing
+		}
+	})
 	r := repository(t, map[string]string{"a.yaml": reservationYAML("suspended", "suspended-1")})
 	s := follow(t, r.URL, nil)
 	first := r.head()
-	awaitReady(t, s, first)
+	before := awaitReason(t, s, v1alpha1.ReasonConverging, first)
 	suspend := func(on bool) {
-		before := latest(t, s)
-		after := before.DeepCopy()
-		after.Spec.Suspend = on
-		require.NoError(t, admin.Patch(t.Context(), after, client.MergeFrom(before)))
+		change(t, s, func(s *v1alpha1.ReservationSource) { s.Spec.Suspend = on })
 	}
+	k.emitted()
 	suspend(true)
-	awaitReason(t, s, v1alpha1.ReasonSuspended, "suspended", first+" stays applied")
+	var noted []string
+	eventually(t, func(c *assert.CollectT) {
+		noted = append(noted, k.emitted()...)
+		require.NotEmpty(c, noted)
+	})
 	looks := k.looks.Load()
 	_, second := r.commit("Nothing left but a node", map[string]string{"a.yaml": reservationYAML("suspended", "suspended-2")})
+	close(released)
+	eventually(t, func(c *assert.CollectT) {
+		require.NotNil(c, latest(c, s).Status.History[0].ConvergedAt, "that is still noted")
+	})
+	require.Equal(t, before.Status.Conditions, latest(t, s).Status.Conditions, "they stay as they were")
 	require.NoError(t, admin.Delete(t.Context(), &v1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Name: "suspended"}}))
 	time.Sleep(time.Second)
 	require.Equal(t, looks, k.looks.Load())
 	require.False(t, get(t, &v1alpha1.Reservation{}, "suspended"))
+	require.Equal(t, []string{"Normal Suspended suspended: nothing is fetched, applied or pruned until spec.suspend is taken back; " + first + " stays applied"},
+		append(noted, k.emitted()...), "it is said once")
 	suspend(false)
 	awaitReady(t, s, second)
+}
+
+// A source that was suspended from the start has nothing else to say.
+func TestSuspendedFromTheStart(t *testing.T) {
+	k := start(t)
+	s := follow(t, "/nowhere", func(s *v1alpha1.ReservationSource) { s.Spec.Suspend = true })
+	s = awaitReason(t, s, v1alpha1.ReasonSuspended, "spec.suspend")
+	require.Equal(t, metav1.ConditionUnknown, ready(s).Status)
+	require.Len(t, s.Status.Conditions, 1)
+	require.Zero(t, k.looks.Load())
 }

@@ -1,11 +1,15 @@
 package commit
 
 import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/fluxcd/pkg/gittestserver"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -285,6 +289,45 @@ func TestSecretsAreNotRepeated(t *testing.T) {
 	}
 	for _, line := range k.reported() {
 		require.NotContains(t, line, password)
+	}
+}
+
+// A real server refuses the credentials: that is said, without them, and correcting the Secret is enough.
+func TestWrongCredentials(t *testing.T) {
+	k := start(t)
+	settling(t, nil)
+	r := repository(t, map[string]string{"a.yaml": reservationYAML("guarded", "guarded-1")})
+	server := gittestserver.NewGitServer(filepath.Dir(r.URL))
+	server.Auth("ada", "the-right-one")
+	require.NoError(t, server.StartHTTP())
+	t.Cleanup(server.StopHTTP)
+	const wrong = "hunter2-hunter2"
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.OperatorNamespace, Name: "guarded"},
+		StringData: map[string]string{"username": "ada", "password": wrong},
+	}
+	require.NoError(t, admin.Create(t.Context(), secret))
+	t.Cleanup(func() { _ = admin.Delete(context.Background(), secret) })
+	s := follow(t, server.HTTPAddress()+"/tenants.git", func(s *v1alpha1.ReservationSource) {
+		s.Spec.SecretRef = &v1alpha1.LocalReference{Name: secret.Name}
+	})
+	s = awaitReason(t, s, v1alpha1.ReasonAuthenticationFailed, server.HTTPAddress(), "refuses the credentials")
+	require.Equal(t, metav1.ConditionFalse, ready(s).Status)
+	require.True(t, meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionStalled))
+	require.Equal(t, s.Generation, s.Status.ObservedGeneration)
+	require.Empty(t, s.Status.Inventory)
+
+	secret.StringData = map[string]string{"password": "the-right-one"}
+	require.NoError(t, admin.Update(t.Context(), secret))
+	s = awaitReady(t, s, r.head())
+	status, err := json.Marshal(s.Status)
+	require.NoError(t, err)
+	logs := k.logged()
+	require.NotEmpty(t, logs)
+	for _, said := range []string{string(status), logs, strings.Join(k.emitted(), "\n"), strings.Join(k.reported(), "\n")} {
+		require.NotContains(t, said, wrong)
+		require.NotContains(t, said, "the-right-one")
+		require.NotContains(t, said, base64.StdEncoding.EncodeToString([]byte("ada:"+wrong)))
 	}
 }
 
