@@ -168,6 +168,30 @@ type ReleasingNode struct {
 	WaitingFor string `json:"waitingFor,omitempty"`
 }
 
+// NodeCounts says how many nodes of a Reservation are where. The lists beside it are cut; this is not.
+type NodeCounts struct {
+	// Held and locked.
+	//
+	// +optional
+	Locked int32 `json:"locked,omitempty"`
+	// Held, and the lock is on its way.
+	//
+	// +optional
+	Locking int32 `json:"locking,omitempty"`
+	// On their way back to the general pool.
+	//
+	// +optional
+	Releasing int32 `json:"releasing,omitempty"`
+	// Claimed and not held, or held while there is no such node.
+	//
+	// +optional
+	Pending int32 `json:"pending,omitempty"`
+	// Those of the pending that come by themselves, when a release or a deletion is over.
+	//
+	// +optional
+	Awaited int32 `json:"awaited,omitempty"`
+}
+
 // ReservationStatus says which nodes are locked now and why others are not. Its lists are sorted by name.
 type ReservationStatus struct {
 	// The generation of the spec that the status speaks of.
@@ -187,6 +211,11 @@ type ReservationStatus struct {
 	//
 	// +optional
 	Reserved int32 `json:"reserved"`
+
+	// How many nodes are where.
+	//
+	// +optional
+	Counts NodeCounts `json:"counts,omitempty,omitzero"`
 
 	// The nodes granted to this Reservation: held or releasing.
 	//

@@ -80,8 +80,8 @@ func (r *StatusReconciler) reconcile(ctx context.Context, name string) (ctrl.Res
 	outcome.Mark(reservation)
 	markFence(reservation, facts.Enforced)
 	markExclusive(reservation, facts.Nodes)
-	held, releasing, pending := facts.Counts()
-	report.ReservationNodes(name, reservation.Spec.Tenant, held, releasing, pending)
+	c := status.Counts
+	report.ReservationNodes(name, reservation.Spec.Tenant, int(c.Locked), int(c.Releasing), int(c.Locking+c.Pending))
 	return ctrl.Result{}, r.write(ctx, before, reservation)
 }
 

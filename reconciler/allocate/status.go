@@ -41,21 +41,25 @@ type ReservationFacts struct {
 	Enforced bool
 }
 
-// Counts returns how many nodes are held and locked, how many are being released, and how many are claimed and not
-// locked yet.
-func (f ReservationFacts) Counts() (held, releasing, pending int) {
-	pending = len(f.Pending)
+// Counts returns how many nodes are where.
+func (f ReservationFacts) Counts() v1alpha1.NodeCounts {
+	c := v1alpha1.NodeCounts{Pending: int32(len(f.Pending))}
+	for _, p := range f.Pending {
+		if p.Reason == v1alpha1.PendingReleasingFrom || p.Reason == v1alpha1.PendingNodeDeleting {
+			c.Awaited++
+		}
+	}
 	for _, n := range f.Nodes {
 		switch {
 		case n.Phase != Held:
-			releasing++
+			c.Releasing++
 		case n.Locked:
-			held++
+			c.Locked++
 		case n.Exists:
-			pending++
+			c.Locking++
 		}
 	}
-	return held, releasing, pending
+	return c
 }
 
 // Describe returns the status of a Reservation without its conditions, and the outcome that the conditions Ready,
@@ -66,6 +70,7 @@ func Describe(f ReservationFacts) (v1alpha1.ReservationStatus, report.Outcome) {
 		ObservedGeneration: r.Generation,
 		Namespaces:         slices.Sorted(slices.Values(r.AcceptedNamespaces())),
 		Revision:           r.Annotations[v1alpha1.AnnotationRevision],
+		Counts:             f.Counts(),
 		Pending:            slices.Clone(f.Pending),
 	}
 	for _, n := range f.Nodes {

@@ -134,12 +134,13 @@ func TestDescribe(t *testing.T) {
 			before := r.DeepCopy()
 			status, outcome := Describe(facts)
 			c.want.ObservedGeneration, c.want.Namespaces = 4, []string{"a", "z"}
+			n := facts.Counts()
+			require.Equal(t, c.wantCounts, [3]int{int(n.Locked), int(n.Releasing), int(n.Locking + n.Pending)})
+			c.want.Counts = n
 			requireSame(t, c.want, status)
 			require.Equal(t, c.wantReason, outcome.Reason())
 			require.Contains(t, outcome.Message(), c.wantMessage)
 			require.Equal(t, c.wantReason == v1alpha1.ReasonSucceeded, outcome.OK())
-			held, releasing, pending := facts.Counts()
-			require.Equal(t, c.wantCounts, [3]int{held, releasing, pending})
 			require.Equal(t, before, &r, "the Reservation is not changed")
 		})
 	}
@@ -158,6 +159,16 @@ func TestCases_A28_TheStatusOfALargeReservationIsBounded(t *testing.T) {
 	require.Len(t, status.Pending, maxListed)
 	require.Contains(t, outcome.Message(), "(and 2999 more)", "the total is said all the same")
 	require.Len(t, facts.Pending, 3000)
+	require.Equal(t, v1alpha1.NodeCounts{Releasing: 3000, Pending: 3000}, status.Counts, "counts are not cut")
+}
+
+func TestCounts(t *testing.T) {
+	facts := ReservationFacts{
+		Nodes: []NodeFacts{inOrder("n1"), inOrder("n2"), inOrder("n3"), onItsWay("n4"), leaving("n5", report.NodeReport{}), {Name: "n6"}},
+		Pending: []v1alpha1.PendingNode{why("n6", v1alpha1.PendingNotFound), why("n7", v1alpha1.PendingHeldBy, "bar"),
+			why("n8", v1alpha1.PendingReleasingFrom, "bar"), why("n9", v1alpha1.PendingNodeDeleting)},
+	}
+	require.Equal(t, v1alpha1.NodeCounts{Locked: 3, Locking: 1, Releasing: 1, Pending: 4, Awaited: 2}, facts.Counts())
 }
 
 func TestExplainSaysWhatToDo(t *testing.T) {

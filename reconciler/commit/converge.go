@@ -53,42 +53,46 @@ func Converge(own []v1alpha1.Reservation, expected map[string]State, deleted map
 
 type convergence struct {
 	locked, locking, unseen int
-	busy, pending           []string
+	// busy says what is waited for, pending what is not.
+	busy, pending texts
 }
 
 // held counts a Reservation of the commit.
 func (c *convergence) held(r v1alpha1.Reservation) {
-	away := 0
+	n := r.Status.Counts
+	c.locked += int(n.Locked)
+	c.locking += int(n.Locking)
+	awaited, listed := int(n.Awaited), 0
 	for _, p := range r.Status.Pending {
 		switch p.Reason {
 		case v1alpha1.PendingFenceNotProven:
 		case v1alpha1.PendingReleasingFrom, v1alpha1.PendingNodeDeleting:
-			c.busy = append(c.busy, fmt.Sprintf("%s waits: %s", p.Name, reason(p)))
+			c.busy.add(fmt.Sprintf("%s waits: %s", p.Name, reason(p)))
+			awaited--
 		default:
-			c.pending = append(c.pending, fmt.Sprintf("%s: %s", p.Name, reason(p)))
-			if slices.Contains(r.Status.Nodes, p.Name) {
-				away++ // granted, but there is no such node now
-			}
+			c.pending.add(fmt.Sprintf("%s: %s", p.Name, reason(p)))
+			listed++
 		}
 	}
-	c.locked += max(0, int(r.Status.Reserved)-len(r.Status.Releasing))
+	// The list is cut. Nodes that are not in it count all the same.
+	c.pending.unsaid += max(0, int(n.Pending-n.Awaited)-listed)
+	if awaited > 0 {
+		c.busy.add(fmt.Sprintf("%s waits for %s", r.Name, plural(awaited, "node")))
+	}
 	c.releasing(r)
-	missing := len(r.Status.Nodes) - int(r.Status.Reserved) - away
 	switch ready := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionReady); {
 	case r.Status.ObservedGeneration < r.Generation || ready == nil:
-		c.busy = append(c.busy, r.Name+" is being looked at")
-	case missing > 0:
-		c.locking += missing
-	case len(r.Status.Releasing) == 0 && ready.Status != metav1.ConditionTrue && ready.Reason != v1alpha1.ReasonNodesPending:
-		c.busy = append(c.busy, fmt.Sprintf("%s: %s", r.Name, ready.Message))
+		c.busy.add(r.Name + " is being looked at")
+	case n.Locking == 0 && n.Releasing == 0 && ready.Status != metav1.ConditionTrue && ready.Reason != v1alpha1.ReasonNodesPending:
+		c.busy.add(fmt.Sprintf("%s: %s", r.Name, ready.Message))
 	}
 }
 
 // draining counts a Reservation that is being deleted.
 func (c *convergence) draining(r v1alpha1.Reservation) {
 	c.releasing(r)
-	if len(r.Status.Releasing) == 0 {
-		c.busy = append(c.busy, r.Name+" is being deleted")
+	if r.Status.Counts.Releasing == 0 {
+		c.busy.add(r.Name + " is being deleted")
 	}
 }
 
@@ -96,20 +100,21 @@ func (c *convergence) releasing(r v1alpha1.Reservation) {
 	for _, n := range r.Status.Releasing {
 		switch n.PodsLeft {
 		case 0:
-			c.busy = append(c.busy, n.Name+" draining")
+			c.busy.add(n.Name + " draining")
 		case 1:
-			c.busy = append(c.busy, n.Name+" draining: 1 pod")
+			c.busy.add(n.Name + " draining: 1 pod")
 		default:
-			c.busy = append(c.busy, fmt.Sprintf("%s draining: %d pods", n.Name, n.PodsLeft))
+			c.busy.add(fmt.Sprintf("%s draining: %d pods", n.Name, n.PodsLeft))
 		}
 	}
+	c.busy.unsaid += max(0, int(r.Status.Counts.Releasing)-len(r.Status.Releasing))
 }
 
 func (c *convergence) result(reservations int) Convergence {
-	if len(c.busy)+c.locking+c.unseen == 0 {
+	if c.busy.count()+c.locking+c.unseen == 0 {
 		text := fmt.Sprintf("%s, %s locked", plural(reservations, "reservation"), plural(c.locked, "node"))
-		if len(c.pending) > 0 {
-			text += fmt.Sprintf("; %s pending (%s)", plural(len(c.pending), "node"), first(c.pending))
+		if c.pending.count() > 0 {
+			text += fmt.Sprintf("; %s pending (%s)", plural(c.pending.count(), "node"), c.pending)
 		}
 		return Convergence{Done: true, Text: text}
 	}
@@ -117,10 +122,30 @@ func (c *convergence) result(reservations int) Convergence {
 	if c.locking > 0 {
 		parts = append(parts, fmt.Sprintf("%d being locked", c.locking))
 	}
-	if len(c.busy) > 0 {
-		parts = append(parts, first(c.busy))
+	if c.busy.count() > 0 {
+		parts = append(parts, c.busy.String())
 	}
 	return Convergence{Text: strings.Join(parts, ", ")}
+}
+
+// texts are some texts, and how many more there would be.
+type texts struct {
+	said   []string
+	unsaid int
+}
+
+func (t *texts) add(text string) { t.said = append(t.said, text) }
+
+func (t texts) count() int { return len(t.said) + t.unsaid }
+
+// String joins the first three and says how many more there are.
+func (t texts) String() string {
+	said := t.said[:min(len(t.said), 3)]
+	text := strings.Join(said, ", ")
+	if left := t.count() - len(said); left > 0 {
+		text += more(left)
+	}
+	return text
 }
 
 func reason(p v1alpha1.PendingNode) string {
@@ -128,15 +153,6 @@ func reason(p v1alpha1.PendingNode) string {
 		return string(p.Reason)
 	}
 	return string(p.Reason) + " " + p.By
-}
-
-// first joins the first three of some texts and says how many more there are.
-func first(texts []string) string {
-	const most = 3
-	if len(texts) <= most {
-		return strings.Join(texts, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(texts[:most], ", "), len(texts)-most)
 }
 
 func plural(n int, noun string) string {

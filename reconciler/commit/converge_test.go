@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 func settled(name string, nodes ...string) v1alpha1.Reservation {
 	r := v1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: 2, ResourceVersion: "10"}}
 	r.Status = v1alpha1.ReservationStatus{
-		ObservedGeneration: 2, Reserved: int32(len(nodes)), Nodes: nodes,
+		ObservedGeneration: 2, Reserved: int32(len(nodes)), Nodes: nodes, Counts: v1alpha1.NodeCounts{Locked: int32(len(nodes))},
 		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded}},
 	}
 	return r
@@ -30,9 +31,18 @@ func unready(r *v1alpha1.Reservation, reason, message string) {
 	r.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: message}}
 }
 
+func absent(n int) []v1alpha1.PendingNode {
+	var out []v1alpha1.PendingNode
+	for i := range n {
+		out = append(out, v1alpha1.PendingNode{Name: fmt.Sprintf("x%03d", i), Reason: v1alpha1.PendingNotFound})
+	}
+	return out
+}
+
 func TestConverge(t *testing.T) {
 	draining := func(r *v1alpha1.Reservation) {
 		r.Status.Releasing = []v1alpha1.ReleasingNode{{Name: "gpu-04", PodsLeft: 3}}
+		r.Status.Counts = v1alpha1.NodeCounts{Locked: r.Status.Reserved - 1, Releasing: 1}
 		unready(r, v1alpha1.ReasonNodesReleasing, "node gpu-04 is being released")
 	}
 	deleting := func(r *v1alpha1.Reservation) { r.DeletionTimestamp = &metav1.Time{Time: at(1).Time} }
@@ -55,7 +65,7 @@ func TestConverge(t *testing.T) {
 			expected: []string{"a"}, wantText: "0 locked, a is being looked at"},
 		"locks on their way": {
 			own: []v1alpha1.Reservation{with(settled("a", "n1", "n2"), func(r *v1alpha1.Reservation) {
-				r.Status.Reserved = 1
+				r.Status.Counts = v1alpha1.NodeCounts{Locked: 1, Locking: 1}
 				unready(r, v1alpha1.ReasonProgressing, "1 of 2 nodes are being locked")
 			})},
 			expected: []string{"a"}, wantText: "1 locked, 1 being locked"},
@@ -65,12 +75,13 @@ func TestConverge(t *testing.T) {
 		"a node that does not exist is no reason to wait": {
 			own: []v1alpha1.Reservation{with(settled("a", "n1"), func(r *v1alpha1.Reservation) {
 				r.Status.Pending = []v1alpha1.PendingNode{{Name: "n9", Reason: v1alpha1.PendingNotFound}, {Name: "n8", Reason: v1alpha1.PendingHeldBy, By: "b"}}
+				r.Status.Counts.Pending = 2
 				unready(r, v1alpha1.ReasonNodesPending, "node n9 does not exist")
 			})},
 			expected: []string{"a"}, wantDone: true, wantText: "1 reservation, 1 node locked; 2 nodes pending (n9: NotFound, n8: HeldBy b)"},
 		"a granted node whose object is away": {
 			own: []v1alpha1.Reservation{with(settled("a", "n1", "n2"), func(r *v1alpha1.Reservation) {
-				r.Status.Reserved = 1
+				r.Status.Counts = v1alpha1.NodeCounts{Locked: 1, Pending: 1}
 				r.Status.Pending = []v1alpha1.PendingNode{{Name: "n2", Reason: v1alpha1.PendingNotFound}}
 				unready(r, v1alpha1.ReasonNodesPending, "node n2 does not exist")
 			})},
@@ -78,9 +89,34 @@ func TestConverge(t *testing.T) {
 		"a node that comes from another tenant": {
 			own: []v1alpha1.Reservation{with(settled("a", "n1"), func(r *v1alpha1.Reservation) {
 				r.Status.Pending = []v1alpha1.PendingNode{{Name: "n2", Reason: v1alpha1.PendingReleasingFrom, By: "foo"}}
+				r.Status.Counts.Pending, r.Status.Counts.Awaited = 1, 1
 				unready(r, v1alpha1.ReasonNodesPending, "")
 			})},
 			expected: []string{"a"}, wantText: "1 locked, n2 waits: ReleasingFrom foo"},
+		"a hundred and fifty nodes that do not exist, more than are listed": {
+			own: []v1alpha1.Reservation{with(settled("a", "n1"), func(r *v1alpha1.Reservation) {
+				r.Status.Pending = absent(100)
+				r.Status.Counts.Pending = 150
+				unready(r, v1alpha1.ReasonNodesPending, "")
+			})},
+			expected: []string{"a"}, wantDone: true,
+			wantText: "1 reservation, 1 node locked; 150 nodes pending (x000: NotFound, x001: NotFound, x002: NotFound and 147 more)"},
+		"one that comes from another tenant, behind those that are listed": {
+			own: []v1alpha1.Reservation{with(settled("a", "n1"), func(r *v1alpha1.Reservation) {
+				r.Status.Pending = absent(100)
+				r.Status.Counts.Pending, r.Status.Counts.Awaited = 101, 1
+				unready(r, v1alpha1.ReasonNodesPending, "")
+			})},
+			expected: []string{"a"}, wantText: "1 locked, a waits for 1 node"},
+		"more on their way back than are listed": {
+			own: []v1alpha1.Reservation{with(settled("a", "n1"), func(r *v1alpha1.Reservation) {
+				for i := range 100 {
+					r.Status.Releasing = append(r.Status.Releasing, v1alpha1.ReleasingNode{Name: fmt.Sprintf("x%03d", i)})
+				}
+				r.Status.Reserved, r.Status.Counts.Releasing = 151, 150
+				unready(r, v1alpha1.ReasonNodesReleasing, "")
+			})},
+			expected: []string{"a"}, wantText: "1 locked, x000 draining, x001 draining, x002 draining and 147 more"},
 		"a node that cannot be changed": {
 			own: []v1alpha1.Reservation{with(settled("a", "n1"), func(r *v1alpha1.Reservation) {
 				unready(r, v1alpha1.ReasonNodePatchForbidden, "node n1 cannot be changed")

@@ -231,6 +231,8 @@ func settle(ctx context.Context, r *v1alpha1.Reservation, hold func(*v1alpha1.Re
 	if hold != nil {
 		hold(r)
 	}
+	releasing := int32(len(r.Status.Releasing))
+	r.Status.Counts = v1alpha1.NodeCounts{Locked: r.Status.Reserved - releasing, Releasing: releasing}
 	_ = admin.Status().Patch(ctx, r, client.MergeFrom(before))
 }
 

@@ -101,14 +101,14 @@ func record(ctx context.Context, x *run) *report.Outcome {
 
 // await ends the way of a commit that names objects which are being deleted.
 func (x *run) await(ctx context.Context) *report.Outcome {
-	var texts []string
+	var awaited texts
 	for _, s := range x.preview.Steps {
 		if slices.Contains(x.result.Awaited, s.Entry()) {
 			s.Verb = apply.Await
-			texts = append(texts, s.Explain())
+			awaited.add(s.Explain())
 		}
 	}
-	message := first(texts)
+	message := awaited.String()
 	x.tally(v1alpha1.OutcomeFailed, message)
 	outcome := x.waiting(v1alpha1.ReasonProgressing, message)
 	x.memory.verdict.outcome, x.memory.verdict.awaiting = outcome, true
