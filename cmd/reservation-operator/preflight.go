@@ -97,7 +97,8 @@ func (p *preflight) look(ctx context.Context) (report.Outcome, error) {
 	return report.Done(""), nil
 }
 
-// tell marks every ReservationSource, if that kind is served.
+// tell marks every ReservationSource, if that kind is served. One that is suspended keeps its conditions, as the
+// reconciler would have it.
 func (p *preflight) tell(ctx context.Context, found report.Outcome) error {
 	var all v1alpha1.ReservationSourceList
 	if err := p.sources.List(ctx, &all); meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
@@ -107,6 +108,9 @@ func (p *preflight) tell(ctx context.Context, found report.Outcome) error {
 	}
 	for i := range all.Items {
 		source := &all.Items[i]
+		if source.Spec.Suspend {
+			continue
+		}
 		patcher := patch.NewSerialPatcher(source, p.sources)
 		found.Mark(source)
 		if err := patcher.Patch(ctx, source, patch.WithFieldOwner(v1alpha1.FieldManager)); err != nil {

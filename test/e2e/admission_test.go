@@ -18,7 +18,8 @@ import (
 var wildcard = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 
 func TestForeignPodsNeverRunOnAReservedNode(t *testing.T) {
-	name := ownNodes(t, 1)[0]
+	nodes := ownNodes(t, 2)
+	name, free := nodes[0], nodes[1]
 	r := tenant(t, "guarded", name)
 	namespace(t, "foreign")
 	for _, state := range []string{"running", "killed"} {
@@ -28,9 +29,8 @@ func TestForeignPodsNeverRunOnAReservedNode(t *testing.T) {
 				defer func() { require.NoError(t, shared.StartOperator(t.Context())) }()
 			}
 			tolerant := pod("foreign", "tolerant-"+state, "")
-			tolerant.Spec.Tolerations = wildcard
-			where := running(t, tolerant)
-			require.Empty(t, node(t, where).Labels[v1alpha1.LabelTenant], "it runs on a free node at once")
+			tolerant.Spec.Tolerations, tolerant.Spec.Affinity = wildcard, preferring(name, free)
+			require.Equal(t, free, running(t, tolerant), "it runs on the free node at once")
 
 			determined := pod("foreign", "determined-"+state, name)
 			determined.Spec.Tolerations = wildcard
@@ -60,6 +60,22 @@ func TestForeignPodsNeverRunOnAReservedNode(t *testing.T) {
 		})
 	}
 	requireLocked(t, name, "guarded", r.Name)
+}
+
+// preferring sends a pod to one of two nodes, and to the first as long as the scheduler knows nothing against it: there
+// it would be refused at each bind, and be Pending for ever.
+func preferring(first, second string) *corev1.Affinity {
+	hostname := func(names ...string) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
+			Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: names,
+		}}}
+	}
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{hostname(first, second)},
+		},
+		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 100, Preference: hostname(first)}},
+	}}
 }
 
 func TestForeignPodOfHigherPriorityPreemptsNobody(t *testing.T) {

@@ -9,9 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 )
@@ -80,28 +78,7 @@ func TestBadRepositoriesAreExplained(t *testing.T) {
 
 func TestMissingNodePermissionIsExplained(t *testing.T) {
 	name := ownNodes(t, 1)[0]
-	role := &rbacv1.ClusterRole{}
-	key := types.NamespacedName{Name: "reservation-operator"}
-	require.NoError(t, shared.Client.Get(t.Context(), key, role))
-	without := role.DeepCopy()
-	for i, rule := range without.Rules {
-		if len(rule.Resources) == 1 && rule.Resources[0] == "nodes" {
-			without.Rules[i].Verbs = []string{"get", "list", "watch"}
-		}
-	}
-	require.NotEqual(t, role.Rules, without.Rules)
-	require.NoError(t, shared.Client.Update(t.Context(), without))
-	restored := false
-	restore := func() {
-		if restored {
-			return
-		}
-		restored = true
-		live := &rbacv1.ClusterRole{}
-		require.NoError(t, shared.Client.Get(t.Context(), key, live))
-		live.Rules = role.Rules
-		require.NoError(t, shared.Client.Update(t.Context(), live))
-	}
+	restore := nodeRights(t, "get", "list", "watch")
 	defer restore()
 	eventually(t, func(c *assert.CollectT) {
 		out, err := shared.Kubectl(t.Context(), "auth", "can-i", "patch", "nodes",

@@ -13,7 +13,7 @@ import (
 
 func TestAnOperatorWithoutItsCRDsWaitsAndSaysSo(t *testing.T) {
 	create(t, &v1alpha1.ReservationSource{
-		ObjectMeta: metav1.ObjectMeta{Name: "early"}, Spec: v1alpha1.ReservationSourceSpec{URL: "/nowhere", Suspend: true},
+		ObjectMeta: metav1.ObjectMeta{Name: "early"}, Spec: v1alpha1.ReservationSourceSpec{URL: "/nowhere"},
 	})
 	shared.KillOperator()
 	_, err := shared.Kubectl(t.Context(), "delete", "crd", "reservationbindings.scheduling.coreweave.cloud")
@@ -30,6 +30,6 @@ func TestAnOperatorWithoutItsCRDsWaitsAndSaysSo(t *testing.T) {
 	require.NoError(t, shared.Apply(t.Context(), cluster.Root("config", "crd")))
 	require.NoError(t, <-started, "it goes on by itself, as the same process")
 	eventually(t, func(c *assert.CollectT) {
-		require.Equal(c, v1alpha1.ReasonSuspended, ready(source(c, "early").Status.Conditions).Reason)
+		require.Equal(c, v1alpha1.ReasonRepositoryNotFound, ready(source(c, "early").Status.Conditions).Reason)
 	})
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/reservation-operator/reservation-operator/test/controlplane"
 )
 
-// patience is how long a test waits for what must come true. It is no measure of speed: make bench measures.
+// patience is how long a test waits for what must come true. It is no measure of speed: times_test.go has those.
 const patience = 30 * time.Second
 
 // eventually waits until everything that check requires is so.
