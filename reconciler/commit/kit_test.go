@@ -55,7 +55,7 @@ type kit struct {
 
 // start runs a reconciler until the test ends or stop is called. Its Reservations are settled at once unless the test
 // says otherwise.
-func start(t *testing.T) *kit {
+func start(t *testing.T, changes ...func(*Reconciler)) *kit {
 	t.Helper()
 	k := &kit{events: events.NewFakeRecorder(1000)}
 	mgr, err := ctrl.NewManager(plane.Config, ctrl.Options{
@@ -81,6 +81,9 @@ func start(t *testing.T) *kit {
 				return fetch.Fetch(ctx, r, h, l)
 			},
 		},
+	}
+	for _, change := range changes {
+		change(k.Reconciler)
 	}
 	require.NoError(t, k.SetupWithManager(mgr))
 	ctx, cancel := context.WithCancel(context.Background())

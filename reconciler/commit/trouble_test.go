@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"io/fs"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fluxcd/pkg/gittestserver"
 	"github.com/stretchr/testify/assert"
@@ -20,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+	"github.com/reservation-operator/reservation-operator/source/render"
 )
 
 // Nothing to apply is not the same as delete everything.
@@ -340,6 +343,34 @@ func TestRepositoryComesBack(t *testing.T) {
 	awaitReason(t, s, v1alpha1.ReasonRepositoryNotFound)
 	require.NoError(t, r.Git("clone", "--quiet", "--bare", r.URL, away))
 	awaitReady(t, s, r.head())
+}
+
+// A commit whose rendering does not end is given up, holds up no other source, and is not tried again soon.
+func TestRenderingThatDoesNotEnd(t *testing.T) {
+	k := start(t, func(r *Reconciler) {
+		r.Chain.RenderTimeout = 200 * time.Millisecond
+		r.Chain.Render = func(ctx context.Context, tree fs.FS, path string, l render.Limits) ([]render.Object, []render.Finding, error) {
+			if path == "endless" {
+				<-ctx.Done()
+				return nil, nil, ctx.Err()
+			}
+			return render.Render(ctx, tree, path, l)
+		}
+		r.Concurrency = 1
+	})
+	settling(t, nil)
+	r := repository(t, map[string]string{"endless/a.yaml": reservationYAML("endless"), "quick/a.yaml": reservationYAML("quick", "quick-1")})
+	endless := follow(t, r.URL, func(s *v1alpha1.ReservationSource) { s.Name, s.Spec.Path = "endless", "endless" })
+	quick := follow(t, r.URL, func(s *v1alpha1.ReservationSource) { s.Name, s.Spec.Path = "quick", "quick" })
+	awaitReady(t, quick, r.head())
+	endless = awaitReason(t, endless, v1alpha1.ReasonRenderFailed, r.head(), "took longer than 200ms")
+	require.True(t, meta.IsStatusConditionTrue(endless.Status.Conditions, v1alpha1.ConditionStalled))
+	looks, loads := k.looks.Load(), k.loads.Load()
+	k.later.Add(int64(2 * recheck))
+	eventually(t, func(c *assert.CollectT) { require.GreaterOrEqual(c, k.looks.Load(), looks+6) })
+	require.Equal(t, loads, k.loads.Load())
+	k.later.Add(int64(resync))
+	eventually(t, func(c *assert.CollectT) { require.GreaterOrEqual(c, k.loads.Load(), loads+2, "each source once more") })
 }
 
 func TestRejectedCommitIsCuredInTheCluster(t *testing.T) {
