@@ -2,9 +2,7 @@ package install
 
 import (
 	"context"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,13 +14,9 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/reservation-operator/reservation-operator/test/controlplane"
 	"github.com/reservation-operator/reservation-operator/test/house"
-	"github.com/reservation-operator/reservation-operator/webhook/fence"
 )
 
 const operator = "system:serviceaccount:reservation-operator:reservation-operator"
@@ -112,9 +106,10 @@ func TestTheOperatorMayDoWhatItMustAndNoMore(t *testing.T) {
 	installed(t)
 	const reservations, admission = ".scheduling.coreweave.cloud", ".admissionregistration.k8s.io"
 	for question, want := range map[string]bool{
-		"patch nodes":                      true,
-		"update nodes":                     true,
-		"create pods/eviction tenant-foo/": true,
+		"patch nodes":                                                                     true,
+		"update nodes":                                                                    true,
+		"create pods/eviction tenant-foo/":                                                true,
+		"delete pods tenant-foo/":                                                         true,
 		"patch reservations" + reservations + "/status":                                   true,
 		"patch reservationbindings" + reservations + "/status":                            true,
 		"patch reservationsources" + reservations + "/status":                             true,
@@ -127,7 +122,6 @@ func TestTheOperatorMayDoWhatItMustAndNoMore(t *testing.T) {
 		"update mutatingwebhookconfigurations" + admission + " reservation-pod-injection": true,
 		"get secrets reservation-operator/tenants-git":                                    true,
 		"delete nodes":                                               false,
-		"delete pods tenant-foo/":                                    false,
 		"create pods tenant-foo/":                                    false,
 		"get secrets kube-system/":                                   false,
 		"get secrets tenant-foo/":                                    false,
@@ -226,40 +220,4 @@ func TestColumns(t *testing.T) {
 	require.Equal(t, []string{"NAME", "RESERVATION", "READY", "AGE"}, table("reservationbindings", "-n", "columns")[0])
 	require.Equal(t, []string{"NAME", "RESERVATION", "READY", "AGE", "TENANT", "MESSAGE"}, table("rsvb", "-n", "columns", "-o", "wide")[0])
 	require.Equal(t, []string{"NAME", "URL", "READY", "APPLIED", "AGE"}, table("rsvsrc")[0])
-}
-
-// TestUninstall is the last one: it takes everything down by make uninstall.
-func TestUninstall(t *testing.T) {
-	installed(t)
-	log.SetLogger(zap.New(zap.WriteTo(io.Discard))) // the client's
-	admin, err := client.New(plane.Config, client.Options{})
-	require.NoError(t, err)
-	fences := fence.Settings{Namespace: "reservation-operator", KeepOut: true}
-	require.NoError(t, (&fence.Installer{Client: admin, Settings: fences}).Ensure(t.Context()))
-	kubectl(t, "apply", "-f", root("config", "samples", "reservation.yaml"))
-
-	uninstall := func() (string, error) {
-		cmd := exec.CommandContext(t.Context(), "make", "--no-print-directory", "uninstall", "KUBECTL="+plane.KubectlPath())
-		cmd.Dir, cmd.Env = root(), append(os.Environ(), plane.KubectlEnv()...)
-		out, err := cmd.CombinedOutput()
-		return string(out), err
-	}
-	out, err := uninstall()
-	require.Error(t, err)
-	require.Contains(t, out, "tenant-foo-reservation")
-	require.Contains(t, kubectl(t, "get", "deployments", "-A"), "reservation-operator", "nothing was touched")
-
-	kubectl(t, "delete", "reservation", "tenant-foo-reservation")
-	out, err = uninstall()
-	require.NoError(t, err, out)
-	left := kubectl(t, "get", "validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,"+
-		"mutatingadmissionpolicybindings,mutatingwebhookconfigurations,validatingwebhookconfigurations,crds,clusterroles,clusterrolebindings", "-o", "name")
-	for name := range strings.Lines(left) {
-		require.NotRegexp(t, "reservation|coreweave", name)
-	}
-	eventually(t, func(c *assert.CollectT) {
-		assert.NotContains(c, kubectl(t, "get", "namespaces", "-o", "name"), "reservation")
-	})
-	out, err = uninstall()
-	require.NoError(t, err, "a second time: %s", out)
 }
