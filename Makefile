@@ -18,7 +18,7 @@ TOOL := go tool -modfile=test/tools/go.mod
 comma_list = $(subst $(eval) ,;,$(patsubst %,./%/...,$(wildcard $(1))))
 # Build a command and become it, so that whoever ends make ends it too; go run would leave it behind.
 built = mkdir -p bin && go build -o bin/$(notdir $(1)) $(1) && exec bin/$(notdir $(1))
-# The race detector needs a C compiler.
+# The race detector needs a C compiler. Only the timed tests do without it: their own process does no more than ask.
 RACE = $(if $(shell command -v "$$(go env CC)"),-race)
 # Packages whose tests start a control plane, all others, and those that measure times on one and want it to themselves.
 PLANE = $(filter-out $(TIMED),$(shell go list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./... | sed -n 's|^\([^ ]*\)\.test .*/test/controlplane\( .*\)\?$$|\1|p'))
@@ -40,7 +40,7 @@ demo: ## Play the story of a commit on a control plane of its own and stay up; O
 test: controlplane-build vet lint ## Run every test: units, then those with a control plane, the timed ones last and alone.
 	@failed=0; \
 	go test $(RACE) $(TESTFLAGS) $(UNIT) || failed=1; \
-	go test -p 2 -timeout 20m $(TESTFLAGS) $(PLANE) || failed=1; \
+	go test $(RACE) -p 2 -timeout 20m $(TESTFLAGS) $(PLANE) || failed=1; \
 	go test -p 1 -timeout 20m $(TESTFLAGS) $(TIMED) || failed=1; \
 	exit $$failed
 
