@@ -131,7 +131,7 @@ func (r *Reconciler) decide(ctx context.Context) (decision Decision, unkept, err
 	if err := r.keepLocked(ctx, before, decision.Index); err != nil {
 		return Decision{}, nil, err
 	}
-	unkept = r.keep(ctx, snapshot.Reservations, before, decision)
+	unkept = r.keep(ctx, snapshot, decision)
 	decision.Index, err = writeIndex(ctx, r.Client, stored, decision.Index)
 	if err != nil {
 		return Decision{}, nil, err
@@ -149,11 +149,14 @@ func (r *Reconciler) keepLocked(ctx context.Context, before, decided Index) erro
 			forgotten = append(forgotten, name)
 		}
 	}
+	r.View.Withhold(forgotten) // or one could be locked after it was looked at
 	locked, errs := make([]bool, len(forgotten)), make([]error, len(forgotten))
 	r.atOnce(len(forgotten), func(i int) {
 		node := &corev1.Node{}
 		err := r.Live.Get(ctx, client.ObjectKey{Name: forgotten[i]}, node)
-		locked[i], errs[i] = err == nil && lock.Bears(node), client.IgnoreNotFound(err)
+		// One that was held, and is there after all, may be about to be locked.
+		locked[i] = err == nil && (lock.Bears(node) || before.Grants[forgotten[i]].Phase == Held)
+		errs[i] = client.IgnoreNotFound(err)
 	})
 	for i, name := range forgotten {
 		if grant := before.Grants[name]; locked[i] {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -16,8 +17,8 @@ import (
 // keep puts the finalizer on those Reservations that are about to be given nodes, before the index says so: from then
 // on, whoever deletes one gets the same release (DESIGN.md, Law 9). One that does not take it is left out of the
 // decision but for what it held before, as if it had not been read; the error says which and why.
-func (r *Reconciler) keep(ctx context.Context, reservations []v1alpha1.Reservation, before Index, decided Decision) error {
-	given := map[string][]string{}
+func (r *Reconciler) keep(ctx context.Context, s Snapshot, decided Decision) error {
+	reservations, before, given := s.Reservations, s.Index, map[string][]string{}
 	for node, grant := range decided.Index.Grants {
 		if grant.Phase == Held {
 			given[grant.Reservation] = append(given[grant.Reservation], node)
@@ -42,6 +43,13 @@ func (r *Reconciler) keep(ctx context.Context, reservations []v1alpha1.Reservati
 			}
 			if decided.Index.Grants[node] = had; !ok {
 				delete(decided.Index.Grants, node)
+			}
+		}
+		for _, node := range s.Nodes {
+			// The index was lost, and the lock is all that says whose it is: it stays closed until the next decision.
+			if grant, kept := decided.Index.Grants[node.Name]; !kept && node.locked() && slices.Contains(given[name], node.Name) {
+				grant.Reservation, grant.Phase = name, Releasing
+				decided.Index.Grants[node.Name] = grant
 			}
 		}
 		errs[i] = client.IgnoreNotFound(err)

@@ -48,10 +48,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// claimChanged passes what can change what a Reservation claims, or whether a binding counts: spec and deletion. A
-// finalizer that was torn off is put back.
+// claimChanged passes what can change what a Reservation claims, or whether a binding counts: spec and deletion, and one
+// that was made anew while the watch was down. A finalizer that was torn off is put back.
 var claimChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
+	return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
 		controllerutil.ContainsFinalizer(e.ObjectOld, v1alpha1.FinalizerRelease) && !controllerutil.ContainsFinalizer(e.ObjectNew, v1alpha1.FinalizerRelease) ||
 		e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
 }}

@@ -21,6 +21,8 @@ type View struct {
 	onNode        []func(node string)
 	onReservation []func(reservation string)
 	onBound       []func()
+	// withheld are nodes whose grants are not to be acted on until the next publication.
+	withheld map[string]bool
 	// failure is why there is no newer decision.
 	failure error
 	// bound is that of the last enforced index; nil before there was one.
@@ -47,6 +49,10 @@ func (v *View) Publish(decision Decision, enforced bool) {
 	index := decision.Index
 	v.mu.Lock()
 	nodes, reservations := v.changes(decision, enforced)
+	for node := range v.withheld {
+		nodes[node] = true // whoever looked meanwhile was told to wait
+	}
+	v.withheld = nil
 	var onBound []func()
 	if enforced && (v.bound == nil || !slices.Equal(v.bound, index.Bound)) {
 		v.bound, onBound = append([]string{}, index.Bound...), v.onBound
@@ -71,6 +77,19 @@ func (v *View) Publish(decision Decision, enforced bool) {
 		for reservation := range reservations {
 			f(reservation)
 		}
+	}
+}
+
+// Withhold keeps the grants of these nodes from being acted on until the next publication: the decision that is about to
+// be written forgets them.
+func (v *View) Withhold(nodes []string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.withheld == nil {
+		v.withheld = map[string]bool{}
+	}
+	for _, node := range nodes {
+		v.withheld[node] = true
 	}
 }
 
@@ -138,7 +157,7 @@ func (v *View) Grant(node string) (grant Grant, granted bool, version int64, enf
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	grant, granted = v.index.Grants[node]
-	return grant, granted, v.index.Version, v.enforced
+	return grant, granted, v.index.Version, v.enforced && !v.withheld[node]
 }
 
 // Nodes returns the nodes granted to a Reservation in any phase, sorted. The caller must not change the slice.
