@@ -47,7 +47,7 @@ const (
 
 // Names that the operator gives to what it keeps in the cluster.
 const (
-	// OperatorNamespace is the default namespace of the operator, its Secrets and the index (spec.md).
+	// OperatorNamespace is the namespace of the operator, its Secrets and the index (spec.md).
 	OperatorNamespace = "reservation-operator"
 	// IndexName is the ConfigMap, in the operator's namespace, that says who holds which node (DESIGN.md, From
 	// grant to lock). The fences read it; only the operator writes it.

@@ -145,7 +145,6 @@ func TestPreviewRefusals(t *testing.T) {
 		"a rule of the CRD":      {`{` + head + `, spec: {tenant: "12", reservedNodes: []}}`, []string{"a.yaml:1: Reservation refused: spec.tenant: Invalid value: \"12\": must not be purely numeric"}},
 		"nothing to reserve":     {`{` + head + `, spec: {tenant: x}}`, []string{"a.yaml:1: Reservation refused: spec: Invalid value: at least one of"}},
 		"two at once":            {`{` + head + `, spec: {tenant: x, taintEffect: Never, reservedNodes: [A]}}`, []string{"a.yaml:1: Reservation refused: spec.reservedNodes[0]: ", "a.yaml:1: Reservation refused: spec.taintEffect: Unsupported value: \"Never\""}},
-		"not yet supported":      {`{` + head + `, spec: {tenant: x, reservedNodes: [], evictAfter: 1h}}`, []string{"a.yaml:1: Reservation refused: spec.evictAfter: Invalid value: not supported yet"}},
 		"a node twice":           {`{` + head + `, spec: {tenant: x, reservedNodes: [a, a]}}`, []string{"a.yaml:1: Reservation refused: spec.reservedNodes: duplicate entries"}},
 		"a field of no quota":    {`{apiVersion: v1, kind: ResourceQuota, metadata: {name: q, namespace: default}, spec: {hards: {cpu: 1}}}`, []string{"a.yaml:1: ResourceQuota default/q: spec.hards: field not declared in schema"}},
 		"a list for a map":       {`{apiVersion: v1, kind: ResourceQuota, metadata: {name: q, namespace: default}, spec: {hard: [a]}}`, []string{"a.yaml:1: ResourceQuota default/q: spec.hard: expected map"}},

@@ -312,24 +312,6 @@ func TestDeleteAfterLeavesAPodOfTheSameNameAlone(t *testing.T) {
 	require.Nil(t, fresh.DeletionTimestamp)
 }
 
-// B9: a grace period of ten days ends in the time that the Reservation grants, whoever deleted the pod.
-func TestLessonB9_ALongGracePeriodIsShortened(t *testing.T) {
-	w := newWorld(t, evictAfter(time.Hour), gracePeriod(time.Minute))
-	w.join()
-	w.lock()
-	running, deleted := w.run("running", patience(864000)), w.run("deleted", patience(864000))
-	w.grant(true, w.releasing())
-	w.reconcile()
-	require.NoError(t, w.admin.Delete(t.Context(), deleted))
-	require.InDelta(t, time.Hour, w.reconcile().RequeueAfter, float64(time.Second))
-	w.clock.SetTime(w.clock.Now().Add(time.Hour))
-	w.reconcile()
-	for _, p := range []*corev1.Pod{running, deleted} {
-		require.NoError(t, w.admin.Get(t.Context(), client.ObjectKeyFromObject(p), p))
-		require.EqualValues(t, 60, *p.DeletionGracePeriodSeconds, p.Name)
-	}
-}
-
 func TestCases_A26_ANodeThatDoesNotAnswerIsNotDrained(t *testing.T) {
 	w := newWorld(t, evicting, deleteAfter(time.Second))
 	w.join()
