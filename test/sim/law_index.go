@@ -1,0 +1,99 @@
+package sim
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
+)
+
+// indexed checks a new index; nil is one that is gone.
+func (t *truth) indexed(by *task, m *corev1.ConfigMap) {
+	t.writings++
+	before, had := t.index, t.found
+	if t.index, t.found = (allocate.Index{}), m != nil; m == nil {
+		t.lost = true
+		return
+	}
+	var err error
+	if t.index, err = allocate.Parse(m.Data); err != nil {
+		t.world.violate("index", "%s writes an index that cannot be read: %v", by, err)
+		return
+	}
+	for name, g := range t.index.Grants {
+		if g.Phase != allocate.Held && len(accepted(m.Data, name)) > 0 {
+			t.world.violate("law 8", "%s lets pods come to node %s, which is being released", by, name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.nodes)) {
+		if _, granted := t.index.Grants[name]; !granted && t.nodes[name].lock != "" && !t.nodes[name].open {
+			t.world.violate("law 9", "%s forgets node %s, which is locked for %s", by, name, t.nodes[name].lock)
+		}
+	}
+	if !had {
+		return // who held what is only known from the nodes
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.index.Grants)) {
+		t.regranted(by, name, before.Grants[name], t.index.Grants[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(before.Grants)) {
+		if _, stays := t.index.Grants[name]; !stays {
+			t.takes(by, name, before.Grants[name])
+		}
+	}
+}
+
+// regranted checks one node's grant. The zero Grant is none.
+func (t *truth) regranted(by *task, name string, before, after allocate.Grant) {
+	if before.Reservation == after.Reservation && before.Phase == after.Phase {
+		return
+	}
+	if before.Reservation != "" && before.Phase == allocate.Held && (after.Reservation != before.Reservation || after.Phase != allocate.Held) {
+		t.takes(by, name, before)
+	}
+	if before.Reservation == after.Reservation && after.Phase != allocate.Freed {
+		return
+	}
+	r := by.saw.reservations[after.Reservation]
+	if node := t.world.server.node(name); node != nil && before.Reservation != "" {
+		// Whoever gets it next, and whoever frees it, finds none of those who had it.
+		tenant := node.Labels[v1alpha1.LabelTenant]
+		if after.Phase == allocate.Held && r != nil && r.Spec.Tenant == tenant {
+			return
+		}
+		for _, p := range t.world.server.podsOn(name) {
+			if o := p.OwnerReferences; tenant != "" && len(o) == 0 && active(p) && demands(p, tenant) && t.nodes[name].lock == tenant {
+				t.world.violate("law 2", "%s ends the release of node %s under pod %s of %s", by, name, keyOf(p), tenant)
+			}
+		}
+	}
+	if after.Phase == allocate.Held && r != nil && (before.Reservation == "" || before.Phase == allocate.Freed) {
+		t.oldest(by, name, r)
+	}
+}
+
+// takes: law 10, who holds a node and claims it keeps it.
+func (t *truth) takes(by *task, name string, before allocate.Grant) {
+	r := by.saw.reservations[before.Reservation]
+	if before.Phase == allocate.Held && r != nil && claims(r, name, by.saw.cached[name]) {
+		t.world.violate("law 10", "%s takes node %s from Reservation %s, which claims it", by, name, r.Name)
+	}
+}
+
+// oldest: law 10, of several new claimants the older wins, then the one with the smaller UID.
+func (t *truth) oldest(by *task, name string, r *v1alpha1.Reservation) {
+	node := by.saw.cached[name]
+	if node == nil || bears(node) {
+		return // its lock says whose it is
+	}
+	for _, other := range by.saw.reservations {
+		if claims(other, name, node) && cmp.Or(
+			other.CreationTimestamp.Compare(r.CreationTimestamp.Time), cmp.Compare(other.UID, r.UID), cmp.Compare(other.Name, r.Name)) < 0 {
+			t.world.violate("law 10", "%s grants node %s to Reservation %s, though %s is older", by, name, r.Name, other.Name)
+		}
+	}
+}
