@@ -18,6 +18,11 @@ import (
 // moment to say that the containers have ended.
 const overdue = time.Minute
 
+// recheck is how often a node that waits is looked at although nothing told of a change: what other Reservations of its
+// tenant accept, by which a pod counts, may have changed, or its kubelet may have come back before the cache knew that it
+// was gone.
+const recheck = 5 * time.Minute
+
 // Eviction is one pod to evict.
 type Eviction struct {
 	// Pod is the pod that was seen; another of its name is left alone.
@@ -72,7 +77,8 @@ func (s Snapshot) passed(d *metav1.Duration) bool {
 }
 
 // evictions returns what to do about each pod as the Reservation says, or with its own grace period without one: about
-// those that are not ending, and those whose end is further away than the Reservation grants.
+// those that are not ending, and those whose end is further away than the Reservation grants. A Reservation speaks for its
+// own tenant's pods: who bears its name may have been made anew for another, and the node may bear another's lock.
 func (s Snapshot) evictions(pods []corev1.Pod, r *v1alpha1.Reservation) []Eviction {
 	var most *int64
 	remove := false
@@ -85,6 +91,9 @@ func (s Snapshot) evictions(pods []corev1.Pod, r *v1alpha1.Reservation) []Evicti
 	var out []Eviction
 	for i := range pods {
 		pod := &pods[i]
+		if r != nil && !Occupies(withoutOwner(pod), r.Spec.Tenant, r.AcceptedNamespaces()) {
+			continue
+		}
 		e := Eviction{Pod: *pod, Delete: remove}
 		own := ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
 		if most != nil && *most < own {
@@ -98,9 +107,13 @@ func (s Snapshot) evictions(pods []corev1.Pod, r *v1alpha1.Reservation) []Evicti
 	return out
 }
 
-// nextLook returns how long until time alone changes the answer; 0 if it never does.
+// nextLook returns how long until time alone changes the answer, or what tells of no change to this node may; 0 if it never
+// does.
 func (s Snapshot) nextLook() time.Duration {
 	var next time.Duration
+	if s.Reservation == nil || s.Reservation.Spec.Tenant != s.Node.Labels[v1alpha1.LabelTenant] {
+		next = recheck
+	}
 	at := func(t time.Time) {
 		if d := t.Sub(s.Now); d > 0 && (next == 0 || d < next) {
 			next = d
@@ -138,7 +151,7 @@ func (s Snapshot) explainStuck(pod *corev1.Pod) string {
 // unreachable is the step of a node that does not answer: its containers may run although their pods are gone.
 func (s Snapshot) unreachable() Step {
 	return Step{
-		Action: Wait, Reason: v1alpha1.ReasonNodeUnreachable,
+		Action: Wait, Reason: v1alpha1.ReasonNodeUnreachable, After: recheck,
 		Message: fmt.Sprintf("node %s does not answer, so nobody knows whether the tenant's containers still run there; it stays locked until its "+
 			"kubelet is back, the Node is deleted, or you have switched the machine off and say so: "+
 			"kubectl taint node %s %s=nodeshutdown:NoExecute", s.Node.Name, s.Node.Name, corev1.TaintNodeOutOfService),

@@ -143,11 +143,15 @@ func TestDrain(t *testing.T) {
 		"on a node that does not answer nothing is evicted": {
 			node: draining("alpha", ready(corev1.ConditionUnknown)), change: []func(*v1alpha1.ReservationSpec){evicting, deleteAfter(time.Second)},
 			pods: pods(pod("p")), after: time.Hour,
-			want: node.Wait, wantReason: v1alpha1.ReasonNodeUnreachable, wantText: "alpha/p\nnode gpu-01 does not answer",
+			want: node.Wait, wantAfter: 5 * time.Minute, wantReason: v1alpha1.ReasonNodeUnreachable, wantText: "alpha/p\nnode gpu-01 does not answer",
 		},
 		"a node that does not answer is not drained when its pods are gone": {
 			node: draining("alpha", ready(corev1.ConditionUnknown)), after: time.Hour,
-			want: node.Wait, wantReason: v1alpha1.ReasonNodeUnreachable, wantText: "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+			want: node.Wait, wantAfter: 5 * time.Minute, wantReason: v1alpha1.ReasonNodeUnreachable, wantText: "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+		},
+		"the pods of another tenant are not evicted as a Reservation says that bears the name of theirs": {
+			node: draining("beta"), change: []func(*v1alpha1.ReservationSpec){evicting, deleteAfter(time.Second)},
+			pods: pods(pod("p", in("beta"))), after: time.Hour, want: node.Wait, wantAfter: 5 * time.Minute, wantText: "beta/p",
 		},
 		"unless somebody has said that the machine is off": {
 			node: draining("alpha", ready(corev1.ConditionUnknown), switchedOff), after: time.Hour, want: node.Drained,

@@ -34,7 +34,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager, pods *Watcher) error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency, RateLimiter: requeue.AfterErrors()}).
 		For(&corev1.Node{}, builder.WithPredicates(lockChanged)).
 		Watches(&v1alpha1.Reservation{}, handler.EnqueueRequestsFromMapFunc(r.nodesOf),
-			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+			builder.WithPredicates(specChanged)).
 		WatchesRawSource(granted).
 		WatchesRawSource(&pods.changed).
 		Complete(r)
@@ -45,6 +45,11 @@ var lockChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
 	return before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 		unreachable(before) != unreachable(after) || !lock.Same(before, after)
+}}
+
+// specChanged passes a changed spec, and a Reservation that was made anew while the watch was down.
+var specChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() || e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
 }}
 
 func (r *Reconciler) nodesOf(_ context.Context, reservation client.Object) []reconcile.Request {

@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -86,7 +87,7 @@ func Next(s Snapshot) Step {
 
 // hold locks the node, or takes it back if its release had begun.
 func (s Snapshot) hold() Step {
-	if s.Reservation == nil {
+	if s.Reservation == nil || s.anotherLife() {
 		return Step{}
 	}
 	if step, ok := s.handover(); ok {
@@ -115,6 +116,13 @@ func (s Snapshot) hold() Step {
 	return step
 }
 
+// anotherLife reports whether the grant was made for a Reservation of the same name that accepted other namespaces: the
+// cache or the decision is behind, and the next event of what is missing brings the node back.
+func (s Snapshot) anotherLife() bool {
+	accepted := s.Reservation.AcceptedNamespaces()
+	return slices.ContainsFunc(s.Grant.Namespaces, func(namespace string) bool { return !slices.Contains(accepted, namespace) })
+}
+
 // handover keeps another tenant's lock on the node until that tenant's pods are gone, those of its DaemonSets too:
 // they never end, and the next tenant was promised a node of its own.
 func (s Snapshot) handover() (Step, bool) {
@@ -126,7 +134,7 @@ func (s Snapshot) handover() (Step, bool) {
 	case !s.Listed:
 		return Step{Action: List}, true
 	case len(s.Pods) > 0:
-		return Step{Action: Wait, WaitingFor: waitingFor(s.Pods)}, true
+		return Step{Action: Wait, WaitingFor: waitingFor(s.Pods), After: recheck}, true
 	case unreachable(s.Node):
 		return s.unreachable(), true
 	case len(s.Daemons) > 0:
@@ -174,7 +182,7 @@ func (s Snapshot) free() Step {
 	case !s.Listed:
 		return Step{Action: List}
 	case len(s.Pods) > 0:
-		return Step{Action: Wait, WaitingFor: waitingFor(s.Pods)}
+		return Step{Action: Wait, WaitingFor: waitingFor(s.Pods), After: recheck}
 	case unreachable(s.Node):
 		return s.unreachable()
 	}

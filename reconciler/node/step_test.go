@@ -120,6 +120,12 @@ func TestNext(t *testing.T) {
 			want: node.Rest, wantReason: v1alpha1.ReasonFenceNotProven, wantText: "node gpu-01 waits until",
 		},
 		"a node whose Reservation was not seen yet rests": {node: free(), grant: &heldByAlpha, want: node.Rest},
+		"a node whose grant lets in whom its Reservation does not accept rests: one of them is of another life": {
+			node: free(), grant: &allocate.Grant{Reservation: "r-alpha", Namespaces: []string{"beta"}}, reservation: alpha, want: node.Rest,
+		},
+		"a node whose grant lets in fewer than its Reservation accepts is locked: the index was full": {
+			node: free(), grant: &allocate.Grant{Reservation: "r-alpha"}, reservation: alpha, want: node.Patch, wantNode: locked("alpha"),
+		},
 		"somebody's taint in our place is reported and the node left alone": {
 			node: free(oldTaint), grant: &heldByAlpha, reservation: alpha,
 			want: node.Rest, wantReason: v1alpha1.ReasonTaintConflict, wantText: "reserved=old:NoSchedule",
