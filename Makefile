@@ -48,6 +48,10 @@ test: controlplane-build vet lint ## Run every test: units, then those with a co
 bench: ## Measure locking, convergence, admission and memory on a control plane of its own.
 	@$(call built,./test/bench)
 
+.PHONY: simulate
+simulate: ## Play random histories of nodes and check the laws: STEPS (1000000) of them from SEED (a fresh one).
+	@$(call built,./test/sim/cmd/simulate) --steps $(or $(STEPS),1000000) --seed $(or $(SEED),0)
+
 ##@ Development
 
 .PHONY: generate

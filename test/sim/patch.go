@@ -76,29 +76,28 @@ func merged(before client.Object, patch []byte) (client.Object, error) {
 	return after, json.Unmarshal(data, after)
 }
 
-// restrict takes back what the endpoint does not write.
+// restrict takes back what the endpoint does not write: all but the status, or the status.
 func restrict(before, after client.Object, status bool) {
 	switch after := after.(type) {
 	case *corev1.Node:
-		was := before.(*corev1.Node)
+		was := *before.(*corev1.Node)
 		if status {
-			was = was.DeepCopy()
 			was.Status = after.Status
 			was.DeepCopyInto(after)
-			return
+		} else {
+			after.Status = was.Status
 		}
-		after.Status = was.Status
 	case *v1alpha1.Reservation:
-		was := before.(*v1alpha1.Reservation)
-		if status {
-			was = was.DeepCopy()
+		was := *before.(*v1alpha1.Reservation)
+		switch {
+		case status:
 			was.Status = after.Status
 			was.DeepCopyInto(after)
-			return
-		}
-		after.Status = was.Status
-		if !equality.Semantic.DeepEqual(was.Spec, after.Spec) {
-			after.Generation = was.Generation + 1
+		default:
+			after.Status = was.Status
+			if !equality.Semantic.DeepEqual(was.Spec, after.Spec) {
+				after.Generation = was.Generation + 1
+			}
 		}
 	}
 }
