@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -119,7 +118,7 @@ func (w *wiring) nodes(context.Context) error {
 		Client: w.GetClient(), Live: w.GetAPIReader(), Pods: pods, View: w.view, Ledger: w.ledger,
 		Events: w.GetEventRecorder("reservation-operator"), Clock: clock.RealClock{},
 		Concurrency: w.options.Manager.NodeConcurrency,
-		Exempt:      append([]string{metav1.NamespaceSystem, v1alpha1.OperatorNamespace}, w.options.Fence.ExemptNamespaces...),
+		Exempt:      w.options.fence(false).Exempt(),
 	}).SetupWithManager(w, pods)
 }
 

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -178,16 +178,8 @@ func (r *Reconciler) atOnce(n int, f func(i int)) {
 	if limit == 0 {
 		limit = 16
 	}
-	var all sync.WaitGroup
-	slots := make(chan struct{}, limit)
-	for i := range n {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			f(i)
-		})
-	}
-	all.Wait()
+	// Not with the caller's context: what was not tried must not look like what went well.
+	workqueue.ParallelizeUntil(context.Background(), limit, n, f)
 }
 
 // track notes since when each releasing node is.

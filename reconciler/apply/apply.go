@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
@@ -218,14 +218,6 @@ func (a *Applier) parallel(n int, f func(i int)) {
 	if limit <= 0 {
 		limit = 8
 	}
-	var group sync.WaitGroup
-	slots := make(chan struct{}, limit)
-	for i := range n {
-		slots <- struct{}{}
-		group.Go(func() {
-			defer func() { <-slots }()
-			f(i)
-		})
-	}
-	group.Wait()
+	// Not with the caller's context: what was not tried must not look like what went well.
+	workqueue.ParallelizeUntil(context.Background(), limit, n, f)
 }

@@ -55,22 +55,14 @@ func TestGoodCommitIsApplied(t *testing.T) {
 
 func TestSourceConvergesWithItsNodes(t *testing.T) {
 	start(t)
-	release := make(chan struct{})
-	settling(t, func(r *v1alpha1.Reservation) {
-		select {
-		case <-release:
-		default:
-			r.Status.Releasing = []v1alpha1.ReleasingNode{{Name: "slow-2", PodsLeft: 3}}
-			r.Status.Conditions[0].Status, r.Status.Conditions[0].Reason = metav1.ConditionFalse, v1alpha1.ReasonNodesReleasing
-		}
-	})
+	release := draining(t, "slow-2", 3)
 	r := repository(t, map[string]string{"a.yaml": reservationYAML("slow", "slow-1", "slow-2")})
 	s := follow(t, r.URL, func(s *v1alpha1.ReservationSource) { s.Spec.Interval.Duration = time.Hour })
 	s = awaitReason(t, s, v1alpha1.ReasonConverging, "applied "+r.head()+": 1 locked, slow-2 draining: 3 pods")
 	require.Equal(t, v1alpha1.OutcomeApplied, s.Status.History[0].Outcome)
 	require.Nil(t, s.Status.History[0].ConvergedAt)
 	require.Equal(t, s.Generation, s.Status.ObservedGeneration)
-	close(release)
+	release()
 	s = awaitReady(t, s, r.head()) // long before the next look
 	require.NotNil(t, s.Status.History[0].ConvergedAt)
 }
@@ -78,22 +70,14 @@ func TestSourceConvergesWithItsNodes(t *testing.T) {
 // A bad commit that follows at once does not keep the nodes of the good one from being noted.
 func TestConvergenceIsNotedBehindABadCommit(t *testing.T) {
 	start(t)
-	release := make(chan struct{})
-	settling(t, func(r *v1alpha1.Reservation) {
-		select {
-		case <-release:
-		default:
-			r.Status.Releasing = []v1alpha1.ReleasingNode{{Name: "behind-2", PodsLeft: 3}}
-			r.Status.Conditions[0].Status, r.Status.Conditions[0].Reason = metav1.ConditionFalse, v1alpha1.ReasonNodesReleasing
-		}
-	})
+	release := draining(t, "behind-2", 3)
 	r := repository(t, map[string]string{"a.yaml": reservationYAML("behind", "behind-1", "behind-2")})
 	s := follow(t, r.URL, nil)
 	awaitReason(t, s, v1alpha1.ReasonConverging)
 	r.commit("Broken", map[string]string{"b.yaml": "kind: [\n"})
 	s = awaitReason(t, s, v1alpha1.ReasonCommitRejected)
 	require.Nil(t, s.Status.History[1].ConvergedAt)
-	close(release)
+	release()
 	eventually(t, func(c *assert.CollectT) { require.NotNil(c, latest(c, s).Status.History[1].ConvergedAt) })
 	require.Nil(t, latest(t, s).Status.History[0].ConvergedAt)
 }

@@ -225,6 +225,21 @@ func settling(t *testing.T, hold func(*v1alpha1.Reservation)) {
 	t.Cleanup(func() { cancel(); done.Wait() })
 }
 
+// draining is settling with pods left on one of the nodes, until release is called.
+func draining(t *testing.T, node string, pods int32) (release func()) {
+	t.Helper()
+	done := make(chan struct{})
+	settling(t, func(r *v1alpha1.Reservation) {
+		select {
+		case <-done:
+		default:
+			r.Status.Releasing = []v1alpha1.ReleasingNode{{Name: node, PodsLeft: pods}}
+			r.Status.Conditions[0].Status, r.Status.Conditions[0].Reason = metav1.ConditionFalse, v1alpha1.ReasonNodesReleasing
+		}
+	})
+	return func() { close(done) }
+}
+
 func settle(ctx context.Context, r *v1alpha1.Reservation, hold func(*v1alpha1.Reservation)) {
 	before := r.DeepCopy()
 	r.Status.ObservedGeneration, r.Status.Reserved, r.Status.Nodes = r.Generation, int32(len(r.Spec.ReservedNodes)), r.Spec.ReservedNodes

@@ -190,15 +190,7 @@ func TestRequestedReconcileComesAtOnce(t *testing.T) {
 
 func TestSuspendedSourceIsLeftAlone(t *testing.T) {
 	k := start(t)
-	released := make(chan struct{})
-	settling(t, func(r *v1alpha1.Reservation) {
-		select {
-		case <-released:
-		default:
-			r.Status.Releasing = []v1alpha1.ReleasingNode{{Name: "suspended-1", PodsLeft: 1}}
-			r.Status.Conditions[0].Status, r.Status.Conditions[0].Reason = metav1.ConditionFalse, v1alpha1.ReasonNodesReleasing
-		}
-	})
+	release := draining(t, "suspended-1", 1)
 	r := repository(t, map[string]string{"a.yaml": reservationYAML("suspended", "suspended-1")})
 	s := follow(t, r.URL, nil)
 	first := r.head()
@@ -215,7 +207,7 @@ func TestSuspendedSourceIsLeftAlone(t *testing.T) {
 	})
 	looks := k.looks.Load()
 	_, second := r.commit("Nothing left but a node", map[string]string{"a.yaml": reservationYAML("suspended", "suspended-2")})
-	close(released)
+	release()
 	eventually(t, func(c *assert.CollectT) {
 		require.NotNil(c, latest(c, s).Status.History[0].ConvergedAt, "that is still noted")
 	})

@@ -59,18 +59,10 @@ func TestLessons_B2_AReplacedPodIsNotEvicted(t *testing.T) {
 	old := w.run("worker-0")
 	w.grant(true, w.releasing())
 	w.reconcile()
-	var fresh *corev1.Pod
-	w.before = func(call string) {
-		if call == "eviction pod worker-0" {
-			w.before = nil
-			w.end(old)
-			fresh = w.run("worker-0", func(p *corev1.Pod) { p.Spec.NodeName = "elsewhere" })
-		}
-	}
-	w.reconcile()
-	require.NotNil(t, fresh, "it was about to evict")
-	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKeyFromObject(fresh), fresh))
-	require.Nil(t, fresh.DeletionTimestamp)
+	requireLeftAlone := w.replace(old, "eviction pod worker-0")
+	require.Zero(t, w.reconcile())
+	requireLeftAlone()
+	require.Empty(t, w.said().Reason)
 	w.reconcile()
 	require.True(t, w.said().Drained, "the release ends all the same")
 }

@@ -63,9 +63,6 @@ func TestMain(m *testing.M) {
 // server returns an administrator's client of the API server.
 func server(t *testing.T) client.WithWatch {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs an API server")
-	}
 	live.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 		defer cancel()

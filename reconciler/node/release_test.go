@@ -179,26 +179,25 @@ func TestCases_A27_TheCordonIsOnTheServerBeforeTheFirstEviction(t *testing.T) {
 	require.False(t, w.said().Drained, "and occupies the node until it is gone")
 }
 
-func TestEvictionGoesByUID(t *testing.T) {
-	w := newWorld(t, evicting)
-	w.join()
-	w.lock()
-	old := w.run("web-0")
-	w.grant(true, w.releasing())
-	w.reconcile()
-	var replacement *corev1.Pod
-	w.before = func(string) { // the StatefulSet's next pod has the same name
-		w.before = nil
-		w.end(old)
-		replacement = w.run("web-0", func(p *corev1.Pod) { p.Spec.NodeName = "elsewhere" })
+// replace has a pod of the same name take a pod's place on another node, just before the Reconciler does what the call
+// says. The function that it returns requires that this happened and that the new pod was left alone.
+func (w *world) replace(old *corev1.Pod, call string) (requireLeftAlone func()) {
+	w.Helper()
+	var fresh *corev1.Pod
+	w.before = func(now string) {
+		if now == call {
+			w.before = nil
+			w.end(old)
+			fresh = w.run(old.Name, func(p *corev1.Pod) { p.Spec.NodeName = "elsewhere" })
+		}
 	}
-	require.Zero(t, w.reconcile())
-	require.NotEqual(t, old.UID, replacement.UID)
-	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKeyFromObject(replacement), replacement))
-	require.Nil(t, replacement.DeletionTimestamp, "another pod of the same name is not touched")
-	require.Empty(t, w.said().Reason)
-	w.reconcile()
-	require.True(t, w.said().Drained)
+	return func() {
+		w.Helper()
+		require.NotNil(w, fresh, "it did not come to: %s", call)
+		require.NotEqual(w, old.UID, fresh.UID)
+		require.NoError(w, w.admin.Get(w.Context(), client.ObjectKeyFromObject(fresh), fresh))
+		require.Nil(w, fresh.DeletionTimestamp, "another pod of the same name is not touched")
+	}
 }
 
 // budget makes a disruption budget over the pods of an app. Its status, which a controller would write, allows so many
@@ -298,18 +297,9 @@ func TestDeleteAfterLeavesAPodOfTheSameNameAlone(t *testing.T) {
 	w.grant(true, w.releasing())
 	w.reconcile()
 	w.clock.SetTime(w.clock.Now().Add(time.Minute))
-	var fresh *corev1.Pod
-	w.before = func(call string) {
-		if call == "delete pod held" {
-			w.before = nil
-			w.end(old)
-			fresh = w.run("held", func(p *corev1.Pod) { p.Spec.NodeName = "elsewhere" })
-		}
-	}
+	requireLeftAlone := w.replace(old, "delete pod held")
 	w.reconcile()
-	require.NotNil(t, fresh, "it was about to delete")
-	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKeyFromObject(fresh), fresh))
-	require.Nil(t, fresh.DeletionTimestamp)
+	requireLeftAlone()
 }
 
 func TestCases_A26_ANodeThatDoesNotAnswerIsNotDrained(t *testing.T) {

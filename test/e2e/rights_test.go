@@ -6,38 +6,22 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 )
 
 func TestAnOperatorWithoutItsRightsWaitsAndSaysSo(t *testing.T) {
-	create(t, &v1alpha1.ReservationSource{
-		ObjectMeta: metav1.ObjectMeta{Name: "rightless"}, Spec: v1alpha1.ReservationSourceSpec{URL: "/nowhere"},
-	})
-	shared.KillOperator()
-	restoreNodes, restoreOwn := nodeRights(t), withoutRole(t)
-	t.Cleanup(func() { restoreNodes(); restoreOwn() })
-
-	started := make(chan error, 1)
-	go func() { started <- shared.StartOperator(t.Context()) }()
-	eventually(t, func(c *assert.CollectT) {
-		ready := ready(source(c, "rightless").Status.Conditions)
-		require.Equal(c, v1alpha1.ReasonForbidden, ready.Reason)
-		require.Contains(c, ready.Message, "list nodes, watch nodes")
-		require.Contains(c, ready.Message, "get configmaps/reservation-index --namespace=reservation-operator")
-		require.Contains(c, ready.Message, "kubectl auth can-i list nodes --as=system:serviceaccount:reservation-operator:reservation-operator")
-	})
-	restoreNodes()
-	restoreOwn()
-	require.NoError(t, <-started, "it goes on by itself, as the same process")
-	eventually(t, func(c *assert.CollectT) {
-		require.Equal(c, v1alpha1.ReasonRepositoryNotFound, ready(source(c, "rightless").Status.Conditions).Reason)
-	})
+	waits(t, "rightless", func() (restore func()) {
+		restoreNodes, restoreOwn := nodeRights(t), withoutRole(t)
+		restore = func() { restoreNodes(); restoreOwn() }
+		t.Cleanup(restore)
+		return restore
+	}, v1alpha1.ReasonForbidden,
+		"list nodes, watch nodes", "get configmaps/reservation-index --namespace=reservation-operator",
+		"kubectl auth can-i list nodes --as=system:serviceaccount:reservation-operator:reservation-operator")
 }
 
 // nodeRights leaves the operator only these rights on nodes; the function that it returns gives the others back, once.

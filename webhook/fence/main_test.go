@@ -57,9 +57,6 @@ func TestMain(m *testing.M) {
 // cluster returns a client that reads and writes live.
 func cluster(t *testing.T) client.WithWatch {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("needs a control plane")
-	}
 	live.once.Do(func() { live.err = start() })
 	require.NoError(t, live.err)
 	return live.write

@@ -34,9 +34,6 @@ const self = "system:serviceaccount:reservation-operator:reservation-operator"
 
 // TestAdmission has a real API server call the webhooks, registered as the operator registers them.
 func TestAdmission(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs a control plane")
-	}
 	plane, c := start(t)
 	create(t, c, namespace("alpha-train"), namespace("elsewhere"))
 	alpha := &v1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Name: "alpha-reservation"}}
