@@ -144,7 +144,7 @@ func markFence(r *v1alpha1.Reservation, enforced bool) {
 	}
 	if !enforced {
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonFenceNotProven
-		c.Message = "the API server was not seen to refuse foreign pods on reserved nodes; look at: kubectl get validatingadmissionpolicies"
+		c.Message = "the API server was not seen to refuse foreign pods on reserved nodes; " + report.FenceAdvice
 	}
 	conditions.Set(r, &c)
 }

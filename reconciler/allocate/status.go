@@ -132,7 +132,7 @@ func (f ReservationFacts) outcome(status v1alpha1.ReservationStatus) report.Outc
 		return report.Waiting(trouble.Reason, trouble.Message+more(troubled-1), 0)
 	case !f.Enforced:
 		return report.Waiting(v1alpha1.ReasonFenceNotProven, "the API server was not seen to refuse foreign pods on reserved "+
-			"nodes, so none is locked or released until it is; look at: kubectl get validatingadmissionpolicies", 0)
+			"nodes, so none is locked or released until it is; "+report.FenceAdvice, 0)
 	case len(status.Releasing) > 0:
 		n := status.Releasing[0]
 		return report.Waiting(v1alpha1.ReasonNodesReleasing, fmt.Sprintf("node %s is being released%s%s",

@@ -67,6 +67,10 @@ func NodeEvents(reason string, node *corev1.Node, suspect string, reservation *v
 	return all
 }
 
+// FenceAdvice says what to do while the fence is not proven.
+const FenceAdvice = "look at: kubectl get validatingadmissionpolicies; if they are in order and it stays so, the API server " +
+	"serves an old index since the policies were once deleted: restart kube-apiserver"
+
 // NodePatchForbidden is the message for a node that the operator may not change: what to ask the API server, as on
 // the page (spec.md), and what to do.
 func NodePatchForbidden(node string, err error) string {
