@@ -63,9 +63,10 @@ type Reconciler struct {
 	// Concurrency is how many requests about single objects are under way at once; 0 means 16.
 	Concurrency int
 
-	// last is the version that this process read or wrote last, and releasing holds, per releasing node, the version
-	// since which it is known to be, so that a report about an earlier release is not believed. They need not survive
-	// a restart: neither do the reports.
+	// known is the index that this process read or wrote last, last its version, and releasing holds, per releasing
+	// node, the version since which it is known to be, so that a report about an earlier release is not believed. They
+	// need not survive a restart: neither do the reports.
+	known     Index
 	last      int64
 	releasing map[string]int64
 	// provenAt is when the fence was last seen to stand, and refused how often it was not since.
@@ -115,7 +116,9 @@ func (r *Reconciler) decide(ctx context.Context) (decision Decision, unkept, err
 	// A version that goes down would make the fence's answers about the higher one count.
 	before.Version = max(before.Version, r.last)
 	reader := client.Reader(r.Client)
-	if lost {
+	if lost && r.last > 0 {
+		before.Grants = r.known.Grants // who takes it away from a running operator takes nothing away
+	} else if lost {
 		// The locks are all that is known now, so they are not read from a cache that may be behind.
 		reader = r.Live
 	}
@@ -128,7 +131,7 @@ func (r *Reconciler) decide(ctx context.Context) (decision Decision, unkept, err
 		snapshot.Drained[node] = releasing && version >= since
 	}
 	decision = Decide(snapshot)
-	if err := r.keepLocked(ctx, before, decision.Index); err != nil {
+	if err := r.keepLocked(ctx, snapshot, decision.Index); err != nil {
 		return Decision{}, nil, err
 	}
 	unkept = r.keep(ctx, snapshot, decision)
@@ -142,8 +145,8 @@ func (r *Reconciler) decide(ctx context.Context) (decision Decision, unkept, err
 
 // keepLocked puts those grants back that the decision forgot and whose nodes bear a lock all the same, as the API
 // server has them: the cache does not know yet that they were locked. Its next event brings the decision back.
-func (r *Reconciler) keepLocked(ctx context.Context, before, decided Index) error {
-	var forgotten []string
+func (r *Reconciler) keepLocked(ctx context.Context, s Snapshot, decided Index) error {
+	before, forgotten := s.Index, []string{}
 	for name := range before.Grants {
 		if _, kept := decided.Grants[name]; !kept {
 			forgotten = append(forgotten, name)
@@ -154,8 +157,9 @@ func (r *Reconciler) keepLocked(ctx context.Context, before, decided Index) erro
 	r.atOnce(len(forgotten), func(i int) {
 		node := &corev1.Node{}
 		err := r.Live.Get(ctx, client.ObjectKey{Name: forgotten[i]}, node)
-		// One that was held, and is there after all, may be about to be locked.
-		locked[i] = err == nil && (lock.Bears(node) || before.Grants[forgotten[i]].Phase == Held)
+		// One that is there after all, and that nobody has looked at since its release began, may be about to be locked.
+		unseen := before.Grants[forgotten[i]].Phase != Freed && !s.Drained[forgotten[i]]
+		locked[i] = err == nil && (unseen || lock.Bears(node))
 		errs[i] = client.IgnoreNotFound(err)
 	})
 	for i, name := range forgotten {
@@ -194,7 +198,7 @@ func (r *Reconciler) track(index Index) {
 			releasing[node] = since
 		}
 	}
-	r.releasing, r.last = releasing, index.Version
+	r.releasing, r.known, r.last = releasing, index, index.Version
 }
 
 // recallStale has those nodes looked at again that were reported drained before their present release is known to

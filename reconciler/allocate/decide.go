@@ -211,7 +211,7 @@ func (d *decider) takesOver(node Node, now Grant) bool {
 		return true
 	}
 	giver := d.reservations[now.Reservation]
-	return first.Spec.Tenant == d.tenant(node.Name, now) && (giver == nil || giver.Spec.Tenant == first.Spec.Tenant)
+	return first.Spec.Tenant == node.Tenant && (giver == nil || giver.Spec.Tenant == first.Spec.Tenant)
 }
 
 // explain says of every claim that was not granted why not.

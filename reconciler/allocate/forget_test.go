@@ -53,15 +53,20 @@ func TestALockedNodeStaysInARebuiltIndex(t *testing.T) {
 }
 
 // Found by the simulation: a node that comes back is locked between the last look at it and the index without it.
-func TestAHeldNodeThatIsThereAfterAllIsNotForgotten(t *testing.T) {
-	index := Index{Version: 7, Grants: map[string]Grant{"n1": {Reservation: "foo", Namespaces: []string{"foo"}}, "n2": {Reservation: "foo", Namespaces: []string{"foo"}}}}
+func TestANodeThatIsThereAfterAllIsNotForgotten(t *testing.T) {
+	held, releasing := Grant{Reservation: "foo", Namespaces: []string{"foo"}}, Grant{Reservation: "foo", Phase: Releasing}
+	index := Index{Version: 7, Grants: map[string]Grant{"n1": held, "n2": held, "n3": releasing, "n4": releasing}}
 	stored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.OperatorNamespace, Name: v1alpha1.IndexName}, Data: index.Data()}
-	server := serving(t, interceptor.Funcs{}, stored, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	objects := []client.Object{stored}
+	for _, name := range []string{"n1", "n3", "n4"} {
+		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	server := serving(t, interceptor.Funcs{}, objects...)
 	r := worker(server, server)
 	r.View.Publish(Decision{Index: index}, true)
 	decided := Index{Grants: map[string]Grant{}}
-	require.NoError(t, r.keepLocked(t.Context(), index, decided))
-	require.Equal(t, map[string]Grant{"n1": {Reservation: "foo", Phase: Releasing}}, decided.Grants)
+	require.NoError(t, r.keepLocked(t.Context(), Snapshot{Index: index, Drained: map[string]bool{"n4": true}}, decided))
+	require.Equal(t, map[string]Grant{"n1": releasing, "n3": releasing}, decided.Grants)
 	_, granted, _, enforced := r.View.Grant("n2")
 	require.True(t, granted)
 	require.False(t, enforced, "nobody locks a node while it is being forgotten")
@@ -82,4 +87,37 @@ func TestAWithheldNodeIsToldOfTheNextPublication(t *testing.T) {
 	require.Equal(t, []string{"n1", "n2"}, nodes)
 	_, _, _, enforced = v.Grant("n1")
 	require.True(t, enforced)
+}
+
+// Found by the simulation: the Reservation was made anew for another tenant, and the cache does not know of the lock yet.
+func TestANodeWithoutALockInSightIsNotTakenOver(t *testing.T) {
+	claims := func(name string, nodes ...string) v1alpha1.Reservation {
+		return v1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ReservationSpec{Tenant: "bar", ReservedNodes: nodes}}
+	}
+	d := Decide(Snapshot{
+		Reservations: []v1alpha1.Reservation{claims("anew", []string{}...), claims("other", "n1")}, Nodes: []Node{{Name: "n1"}},
+		Index: Index{Version: 1, Grants: map[string]Grant{"n1": {Reservation: "anew", Namespaces: []string{"foo"}}}},
+	})
+	require.Equal(t, map[string]Grant{"n1": {Reservation: "anew", Phase: Releasing}}, d.Index.Grants)
+}
+
+// Found by the simulation: a node was being unlocked while the index was deleted and made again from the locks.
+func TestAnIndexThatIsDeletedUnderARunningOperatorComesBackAsItWas(t *testing.T) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: "n1", Labels: map[string]string{v1alpha1.LabelTenant: "foo"}, Annotations: map[string]string{v1alpha1.AnnotationReservation: "foo"},
+	}}
+	index := Index{Version: 7, Grants: map[string]Grant{"n1": {Reservation: "foo", Phase: Freed}}}
+	stored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.OperatorNamespace, Name: v1alpha1.IndexName}, Data: index.Data()}
+	reservation := &v1alpha1.Reservation{
+		ObjectMeta: metav1.ObjectMeta{Name: "foo"}, Spec: v1alpha1.ReservationSpec{Tenant: "foo", ReservedNodes: []string{"n1"}},
+	}
+	server := serving(t, interceptor.Funcs{}, node, reservation, stored)
+	r := worker(server, server)
+	_, _, err := r.decide(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, server.Delete(t.Context(), stored))
+	decision, _, err := r.decide(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, index.Grants, decision.Index.Grants)
+	require.Greater(t, decision.Index.Version, index.Version)
 }
