@@ -16,7 +16,6 @@ func (t *truth) indexed(by *task, m *corev1.ConfigMap) {
 	t.writings++
 	before, had := t.index, t.found
 	if t.index, t.found = (allocate.Index{}), m != nil; m == nil {
-		t.lost = true
 		return
 	}
 	var err error
@@ -30,7 +29,7 @@ func (t *truth) indexed(by *task, m *corev1.ConfigMap) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.nodes)) {
-		if _, granted := t.index.Grants[name]; !granted && t.nodes[name].lock != "" && !t.nodes[name].open {
+		if _, granted := t.index.Grants[name]; !granted && t.nodes[name].lock != "" {
 			t.world.violate("law 9", "%s forgets node %s, which is locked for %s", by, name, t.nodes[name].lock)
 		}
 	}

@@ -126,7 +126,7 @@ func (t *truth) unlocked(by *task, n *nodeTruth, was, is *corev1.Node) {
 	if bears(is) || !n.torn && slices.ContainsFunc(is.Spec.Taints, n.ours) {
 		t.world.violate("law 1", "%s leaves a part of a lock on node %s", by, is.Name)
 	}
-	if g := t.index.Grants[is.Name]; !t.stale(by) && g.Phase == allocate.Held && len(g.Namespaces) > 0 && was.Labels[v1alpha1.LabelTenant] != "" {
+	if g := t.index.Grants[is.Name]; g.Phase == allocate.Held && len(g.Namespaces) > 0 && was.Labels[v1alpha1.LabelTenant] != "" {
 		t.world.violate("law 3", "%s unlocks node %s, which is granted to %s: one moment without a lock", by, is.Name, g.Reservation)
 	}
 	n.lock, n.taint, n.torn = "", "", false
@@ -152,11 +152,10 @@ func (t *truth) locked(by *task, n *nodeTruth, was, is *corev1.Node) {
 	if !lockedFor(is, r) {
 		t.world.violate("law 1", "%s locks node %s, but label, taint and annotations do not agree", by, is.Name)
 	}
-	stale := t.stale(by)
-	if n.lock != tenant && !stale {
+	if n.lock != tenant {
 		t.fenced(by, is.Name, r)
 	}
-	n.lock, n.taint, n.torn, n.open = tenant, "", false, stale
+	n.lock, n.taint, n.torn = tenant, "", false
 	if r.Taints() {
 		n.taint = taintOf(r).ToString()
 	}

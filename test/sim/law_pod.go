@@ -18,7 +18,7 @@ func (t *truth) bound(p *corev1.Pod) {
 	if n == nil || n.lock == "" || p.Namespace == metav1.NamespaceSystem {
 		return
 	}
-	if n.torn || n.open || t.accepted[n.lock][p.Namespace] {
+	if n.torn || t.accepted[n.lock][p.Namespace] {
 		return
 	}
 	next := t.world.fence.index.Grants[p.Spec.NodeName]

@@ -135,8 +135,6 @@ func (r *replica) work(key string, requests int, f fault) {
 		return
 	}
 	delete(r.tasks, key)
-	_, version := r.view.Enforced()
-	r.world.truth.published(version)
 	switch {
 	case t.err != nil:
 		r.wake(key, time.Second)

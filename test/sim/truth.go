@@ -22,10 +22,7 @@ type truth struct {
 	found bool
 	// writings counts its changes.
 	writings int
-	// lost: the index went, and the operator goes on with what it knew. remade is when that was last over.
-	lost   bool
-	remade int64
-	nodes  map[string]*nodeTruth
+	nodes    map[string]*nodeTruth
 	// accepted are the namespaces that any Reservation of a tenant ever accepted.
 	accepted map[string]map[string]bool
 	// gone says when a DaemonSet went.
@@ -51,25 +48,13 @@ type nodeTruth struct {
 	// somebody else has changed a part of it since.
 	lock, taint string
 	torn        bool
-	// open: the lock was put on by an index that was gone.
-	open bool
 }
 
 func newTruth(w *world) *truth {
 	return &truth{
-		world: w, nodes: map[string]*nodeTruth{}, accepted: map[string]map[string]bool{}, gone: map[types.UID]int64{}, remade: -1,
+		world: w, nodes: map[string]*nodeTruth{}, accepted: map[string]map[string]bool{}, gone: map[types.UID]int64{},
 	}
 }
-
-// published is told when a decision was published.
-func (t *truth) published(version int64) {
-	if t.lost && t.found && t.index.Version == version {
-		t.lost, t.remade = false, t.world.server.tick
-	}
-}
-
-// stale reports whether a task acts on an index that is gone: nothing is promised until the next.
-func (t *truth) stale(by *task) bool { return t.lost || t.remade >= by.saw.tick }
 
 // of returns what happened to a node.
 func (t *truth) of(n *corev1.Node) *nodeTruth {
@@ -161,7 +146,7 @@ func (t *truth) reservation(by *task, before, after client.Object) {
 			t.accepted[tenant][namespace] = true
 		}
 	}
-	if by == nil || t.stale(by) || was == nil || len(was.Finalizers) == 0 || is != nil && len(is.Finalizers) > 0 {
+	if by == nil || was == nil || len(was.Finalizers) == 0 || is != nil && len(is.Finalizers) > 0 {
 		return
 	}
 	for name, g := range t.index.Grants {
