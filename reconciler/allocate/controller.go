@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -126,6 +127,9 @@ func (r *Reconciler) decide(ctx context.Context) (decision Decision, unkept, err
 	if err != nil {
 		return Decision{}, nil, err
 	}
+	if snapshot.Reservations, err = r.unseen(ctx, snapshot); err != nil {
+		return Decision{}, nil, err
+	}
 	for node, version := range r.Ledger.Drained() {
 		since, releasing := r.releasing[node]
 		snapshot.Drained[node] = releasing && version >= since
@@ -141,6 +145,30 @@ func (r *Reconciler) decide(ctx context.Context) (decision Decision, unkept, err
 	}
 	r.track(decision.Index)
 	return decision, unkept, nil
+}
+
+// unseen returns the Reservations with those that hold a node and that the cache does not know: they may be newer than it,
+// and nobody loses a node because of that.
+func (r *Reconciler) unseen(ctx context.Context, s Snapshot) ([]v1alpha1.Reservation, error) {
+	known := map[string]bool{Orphan: true}
+	for i := range s.Reservations {
+		known[s.Reservations[i].Name] = true
+	}
+	for _, node := range slices.Sorted(maps.Keys(s.Index.Grants)) {
+		name := s.Index.Grants[node].Reservation
+		if known[name] || s.Index.Grants[node].Phase != Held {
+			continue
+		}
+		known[name] = true
+		reservation := v1alpha1.Reservation{}
+		switch err := r.Live.Get(ctx, client.ObjectKey{Name: name}, &reservation); {
+		case err == nil:
+			s.Reservations = append(s.Reservations, reservation)
+		case !apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("reading reservation %s: %w", name, err)
+		}
+	}
+	return s.Reservations, nil
 }
 
 // keepLocked puts those grants back that the decision forgot and whose nodes bear a lock all the same, as the API

@@ -69,8 +69,8 @@ type Decision struct {
 //  6. A Reservation whose selector cannot be read keeps what it holds; one that names neither pool nor nodes claims
 //     nothing.
 //  7. A node that is away (no Node object) keeps its grant while its holder claims it by name, and gets no new one.
-//  8. While a node bears its own holder's lock for another tenant (the Reservation was made anew under its old name),
-//     it accepts nobody.
+//  8. A node accepts nobody while it bears its own holder's lock for another tenant (the Reservation was made anew under
+//     its old name), or may bear such a lock that is not in sight yet.
 //  9. Where the index is full, no new grant and no further namespace is written; what is held stays held.
 func Decide(s Snapshot) Decision {
 	d := decider{
@@ -83,6 +83,7 @@ func Decide(s Snapshot) Decision {
 		generations:  make(map[string]int64, len(s.Reservations)),
 		unreadable:   map[string]bool{},
 		full:         map[string]bool{},
+		closed:       map[string]bool{},
 		byLabel:      map[string]map[string][]int{},
 	}
 	for _, node := range s.Nodes {
@@ -97,6 +98,12 @@ func Decide(s Snapshot) Decision {
 		}
 	}
 	d.fit()
+	for node, closed := range d.closed {
+		if grant := d.next.Grants[node]; closed {
+			grant.Namespaces = nil
+			d.next.Grants[node] = grant
+		}
+	}
 	d.explain()
 	return Decision{Index: d.next, Pending: d.pending, Generations: d.generations}
 }
@@ -113,6 +120,8 @@ type decider struct {
 	// unreadable names the Reservations whose selector cannot be read, and full the nodes that the index has no room
 	// for, or not for all of their namespaces.
 	unreadable, full map[string]bool
+	// closed names the nodes that accept nobody by rule 8 until their lock is in sight.
+	closed map[string]bool
 	// byLabel finds nodes by a label's key and value, as indexes of Nodes; a key is in it once it was asked for.
 	byLabel map[string]map[string][]int
 }
@@ -148,6 +157,7 @@ func (d *decider) grant(name string) (Grant, bool) {
 		case now.Phase == Freed:
 			// Unlocked or gone: free, and so open to the first claimant below.
 		case holder != nil:
+			d.closed[name] = exists && !sameLife(holder, node, now)
 			return held(holder, node), true
 		case !exists:
 			return Grant{}, false
@@ -201,7 +211,7 @@ func (d *decider) first(name string) *v1alpha1.Reservation {
 }
 
 // takesOver reports whether the first claimant of a node that its holder gave up may have it now: it is drained, or
-// both the lock on it and who gave it up are of the claimant's own tenant.
+// both the lock on it, which is that of who gave it up, and who gave it up are of the claimant's own tenant.
 func (d *decider) takesOver(node Node, now Grant) bool {
 	first := d.first(node.Name)
 	if first == nil || node.Deleting {
@@ -211,7 +221,7 @@ func (d *decider) takesOver(node Node, now Grant) bool {
 		return true
 	}
 	giver := d.reservations[now.Reservation]
-	return first.Spec.Tenant == node.Tenant && (giver == nil || giver.Spec.Tenant == first.Spec.Tenant)
+	return d.adopt(node).Reservation == now.Reservation && first.Spec.Tenant == node.Tenant && (giver == nil || giver.Spec.Tenant == first.Spec.Tenant)
 }
 
 // explain says of every claim that was not granted why not.
@@ -253,6 +263,14 @@ func (d *decider) tenant(node string, g Grant) string {
 
 func (d *decider) pend(r *v1alpha1.Reservation, node string, reason v1alpha1.PendingReason, by string) {
 	d.pending[r.Name] = append(d.pending[r.Name], v1alpha1.PendingNode{Name: node, Reason: reason, By: by})
+}
+
+// sameLife reports whether a grant is known to have been made for this Reservation, and not for one of the same name that
+// is gone: the node bears its tenant's lock, or it lets in nobody who would not be let in now.
+func sameLife(r *v1alpha1.Reservation, node Node, now Grant) bool {
+	accepted := r.AcceptedNamespaces()
+	return node.Tenant == r.Spec.Tenant || now.Phase == Held && len(now.Namespaces) > 0 &&
+		!slices.ContainsFunc(now.Namespaces, func(namespace string) bool { return !slices.Contains(accepted, namespace) })
 }
 
 // held returns the grant of a node to a Reservation. Rule 8 is here.

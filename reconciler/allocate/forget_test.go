@@ -121,3 +121,48 @@ func TestAnIndexThatIsDeletedUnderARunningOperatorComesBackAsItWas(t *testing.T)
 	require.Equal(t, index.Grants, decision.Index.Grants)
 	require.Greater(t, decision.Index.Version, index.Version)
 }
+
+// Found by the simulation: a Reservation whose finalizer was torn off was made anew for another tenant, while the lock
+// of the first was another Reservation's of that tenant, or not in sight.
+func TestWhoIsMadeAnewGetsNobodyInBeforeItsLock(t *testing.T) {
+	anew := v1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: v1alpha1.ReservationSpec{Tenant: "bar", ReservedNodes: []string{"n1"}}}
+	held, releasing := Grant{Reservation: "r", Namespaces: []string{"foo"}}, Grant{Reservation: "r", Phase: Releasing}
+	cases := map[string]struct {
+		now  Grant
+		node Node
+		want []string
+	}{
+		"held, the lock not in sight":       {held, Node{Name: "n1"}, nil},
+		"held, the lock another's":          {held, Node{Name: "n1", Tenant: "foo", Holder: "s"}, nil},
+		"releasing, the lock not in sight":  {releasing, Node{Name: "n1"}, nil},
+		"releasing, the lock another's":     {releasing, Node{Name: "n1", Tenant: "foo", Holder: "s"}, nil},
+		"closed, the lock not in sight":     {Grant{Reservation: "r"}, Node{Name: "n1"}, nil},
+		"its own lock is on":                {Grant{Reservation: "r"}, Node{Name: "n1", Tenant: "bar", Holder: "r"}, []string{"bar"}},
+		"handed over, the lock another's":   {Grant{Reservation: "r", Namespaces: []string{"bar"}}, Node{Name: "n1", Tenant: "foo", Holder: "s"}, []string{"bar"}},
+		"claimed again, its own lock is on": {releasing, Node{Name: "n1", Tenant: "bar", Holder: "r"}, []string{"bar"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := Decide(Snapshot{Reservations: []v1alpha1.Reservation{anew}, Nodes: []Node{c.node}, Index: Index{Version: 1, Grants: map[string]Grant{"n1": c.now}}})
+			require.Equal(t, Grant{Reservation: "r", Namespaces: c.want}, d.Index.Grants["n1"])
+		})
+	}
+}
+
+// Found by the simulation: a process that begins to lead with an old cache knows neither the holder nor its lock.
+func TestANewLeaderTakesNoNodeFromAReservationThatItDoesNotKnow(t *testing.T) {
+	r := v1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Name: "new"}, Spec: v1alpha1.ReservationSpec{Tenant: "new", ReservedNodes: []string{"n1"}}}
+	before := v1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Name: "old"}, Spec: v1alpha1.ReservationSpec{Tenant: "old", ReservedNodes: []string{"n1"}}}
+	s := Snapshot{
+		Reservations: []v1alpha1.Reservation{before}, Nodes: []Node{{Name: "n1", Tenant: "old", Holder: "old"}},
+		Index: Index{Version: 1, Grants: map[string]Grant{"n1": {Reservation: "new", Namespaces: []string{"new"}}}},
+	}
+	require.Equal(t, Grant{Reservation: "new", Phase: Releasing}, Decide(s).Index.Grants["n1"])
+
+	server := serving(t, interceptor.Funcs{}, &r)
+	all, err := worker(server, server).unseen(t.Context(), s)
+	require.NoError(t, err)
+	require.Len(t, all, 2)
+	s.Reservations = all
+	require.Equal(t, s.Index.Grants, Decide(s).Index.Grants)
+}

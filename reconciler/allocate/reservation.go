@@ -191,14 +191,18 @@ func (r *StatusReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("reservation").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4, RateLimiter: requeue.AfterErrors()}).
 		Watches(&v1alpha1.Reservation{}, self, builder.WithPredicates(predicate.Or(
-			claimChanged, predicate.Funcs{UpdateFunc: revisionOrFinalizerChanged}))).
+			claimChanged, predicate.Funcs{UpdateFunc: writtenChanged}))).
 		Watches(&corev1.Node{}, holder, builder.WithPredicates(lockChanged)).
 		WatchesRawSource(wake).
 		Complete(r)
 }
 
-func revisionOrFinalizerChanged(e event.UpdateEvent) bool {
-	return !slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers()) ||
+// writtenChanged passes what this reconciler writes, besides the revision: a status that was left as it is because the
+// cache did not know of the last write is looked at again when it does.
+func writtenChanged(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*v1alpha1.Reservation), e.ObjectNew.(*v1alpha1.Reservation)
+	return !equality.Semantic.DeepEqual(before.Status, after.Status) ||
+		!slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers()) ||
 		e.ObjectOld.GetAnnotations()[v1alpha1.AnnotationRevision] != e.ObjectNew.GetAnnotations()[v1alpha1.AnnotationRevision]
 }
 
