@@ -12,7 +12,7 @@ import (
 var adminActs = []act{
 	{"cordon", 20, func(w *world, d dice) string {
 		name := w.aNode(d)
-		edit(w.server, nodes, name, func(n *corev1.Node) { n.Spec.Unschedulable = !n.Spec.Unschedulable })
+		edit(w.server, nodes, name, func(n *corev1.Node) { n.Spec.Unschedulable = !n.Spec.Unschedulable && d.in(2) })
 		return name + " or uncordons it"
 	}},
 	{"pool", 12, func(w *world, d dice) string {
@@ -20,7 +20,7 @@ var adminActs = []act{
 		edit(w.server, nodes, name, func(n *corev1.Node) { n.Labels["pool"] = pool })
 		return name + " is in pool " + pool
 	}},
-	{"other taint", 8, func(w *world, d dice) string { return w.toggleTaint(w.aNode(d), "other", fmt.Sprint(d.IntN(9))) }},
+	{"other taint", 8, func(w *world, d dice) string { return w.toggleTaint(d, "other", fmt.Sprint(d.IntN(9))) }},
 	{"same key", 4, func(w *world, d dice) string {
 		name := w.aNode(d)
 		taint := corev1.Taint{Key: v1alpha1.TaintKey, Value: d.one("old", "t0"), Effect: corev1.TaintEffect(d.one("NoSchedule", "NoExecute"))}
@@ -46,7 +46,7 @@ var adminActs = []act{
 	}},
 	{"remover", 2, func(w *world, d dice) string {
 		name := w.aNode(d)
-		w.removers[name] = !w.removers[name]
+		w.removers[name] = !w.removers[name] && d.in(2)
 		return fmt.Sprintf("of the label of %s: %v", name, w.removers[name])
 	}},
 	{"remove", 12, func(w *world, d dice) string {

@@ -6,7 +6,7 @@ import (
 
 // machineActs are what kubelets and the autoscaler do.
 var machineActs = []act{
-	{"pod ends", 65, func(w *world, d dice) string {
+	{"pod ends", 35, func(w *world, d dice) string {
 		name, _ := pick(d, w.server.names(pods))
 		return w.endPod(name, d.one("Succeeded", "Failed", "gone"))
 	}},
@@ -23,8 +23,10 @@ var machineActs = []act{
 		name := w.aNode(d)
 		edit(w.server, nodes, name, func(n *corev1.Node) {
 			ready := &n.Status.Conditions[0]
-			if ready.Status = corev1.ConditionTrue; !d.in(3) {
+			if ready.Status == corev1.ConditionTrue && d.in(3) {
 				ready.Status = corev1.ConditionUnknown
+			} else {
+				ready.Status = corev1.ConditionTrue
 			}
 		})
 		return name + " is out of touch, or back"
@@ -34,7 +36,7 @@ var machineActs = []act{
 		edit(w.server, nodes, name, func(n *corev1.Node) { n.Status.NodeInfo.BootID = w.Now().String() })
 		return name
 	}},
-	{"node goes", 7, func(w *world, d dice) string {
+	{"node goes", 5, func(w *world, d dice) string {
 		name := w.aNode(d)
 		w.server.remove(nil, nodes, name)
 		return name
@@ -46,12 +48,12 @@ var machineActs = []act{
 		}
 		return name
 	}},
-	{"scale down", 6, func(w *world, d dice) string { return w.toggleTaint(w.aNode(d), "ToBeDeletedByClusterAutoscaler", "1") }},
+	{"scale down", 6, func(w *world, d dice) string { return w.toggleTaint(d, "ToBeDeletedByClusterAutoscaler", "1") }},
 	{"start up", 6, func(w *world, d dice) string {
-		return w.toggleTaint(w.aNode(d), "node.cloudprovider.kubernetes.io/uninitialized", "true")
+		return w.toggleTaint(d, "node.cloudprovider.kubernetes.io/uninitialized", "true")
 	}},
 	{"switch off", 2, func(w *world, d dice) string {
-		return w.toggleTaint(w.aNode(d), corev1.TaintNodeOutOfService, "nodeshutdown")
+		return w.toggleTaint(d, corev1.TaintNodeOutOfService, "nodeshutdown")
 	}},
 }
 
@@ -80,10 +82,11 @@ func (w *world) endPod(name, how string) string {
 }
 
 // toggleTaint adds a taint of somebody else's, or takes it off again.
-func (w *world) toggleTaint(node, key, value string) string {
+func (w *world) toggleTaint(d dice, key, value string) string {
+	node := w.aNode(d)
 	edit(w.server, nodes, node, func(n *corev1.Node) {
 		rest := without(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
-		if len(rest) == len(n.Spec.Taints) {
+		if len(rest) == len(n.Spec.Taints) && d.in(3) {
 			rest = append(rest, corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffectNoSchedule})
 		}
 		n.Spec.Taints = rest

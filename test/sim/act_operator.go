@@ -10,10 +10,17 @@ import (
 
 // operatorActs are what the operator's processes, their caches and their fence do.
 var operatorActs = []act{
-	{"allocate", 110, func(w *world, d dice) string { return w.work(d, "allocate") }},
-	{"node", 260, func(w *world, d dice) string { return w.work(d, "node/"+w.aNode(d)) }},
-	{"status", 60, func(w *world, d dice) string { return w.work(d, "status/"+aReservation(d)) }},
-	{"cache", 120, (*world).moveCache},
+	{"due", 300, func(w *world, d dice) string {
+		key, any := pick(d, slices.Concat(w.leader().ready(), w.leader().underWay()))
+		if !any {
+			return "nothing"
+		}
+		return w.work(d, key)
+	}},
+	{"allocate", 40, func(w *world, d dice) string { return w.work(d, "allocate") }},
+	{"node", 120, func(w *world, d dice) string { return w.work(d, "node/"+w.aNode(d)) }},
+	{"status", 15, func(w *world, d dice) string { return w.work(d, "status/"+aReservation(d)) }},
+	{"cache", 150, (*world).moveCache},
 	{"pod watch", 30, func(w *world, d dice) string {
 		r := w.leader()
 		if d.in(6) {
@@ -25,10 +32,10 @@ var operatorActs = []act{
 	}},
 	{"fence", 35, func(w *world, d dice) string {
 		switch {
-		case d.in(6):
+		case d.in(15), w.fence.broken && d.in(2):
 			w.fence.broken = !w.fence.broken
 			return fmt.Sprint("broken: ", w.fence.broken)
-		case d.in(4):
+		case d.in(12), w.fence.slow && d.in(3):
 			w.fence.slow = !w.fence.slow
 			return fmt.Sprint("slow: ", w.fence.slow)
 		}
@@ -66,7 +73,7 @@ var operatorActs = []act{
 // work lets the leader work at a key, to the end or for some requests; now and then one of them fails.
 func (w *world) work(d dice, key string) string {
 	requests := 1 << 30
-	if d.in(2) {
+	if d.in(3) {
 		requests = 1 + d.IntN(4)
 	}
 	f := fault{at: -1}
@@ -118,7 +125,7 @@ func (w *world) moveCache(d dice) string {
 	if d.in(6) {
 		r = w.other(r)
 	}
-	c := r.caches[[]kind{nodes, nodes, nodes, reservations, reservations, bindings}[d.IntN(6)]]
+	c := r.caches[[]kind{nodes, nodes, nodes, reservations, reservations, reservations, bindings}[d.IntN(7)]]
 	how := ""
 	switch i := d.IntN(20); {
 	case i < 5:

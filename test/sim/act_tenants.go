@@ -16,7 +16,7 @@ import (
 
 // tenantActs are what tenants do, and the scheduler for them.
 var tenantActs = []act{
-	{"schedule", 110, (*world).schedule},
+	{"schedule", 150, (*world).schedule},
 	{"delete pod", 14, func(w *world, d dice) string {
 		name, _ := pick(d, w.server.names(pods))
 		w.server.delete(nil, pods, name, nil)
@@ -77,6 +77,9 @@ var tenantActs = []act{
 // schedule makes a pod and binds it, if scheduler and fence let it. The scheduler's own cache may be behind.
 func (w *world) schedule(d dice) string {
 	node := w.aNode(d)
+	if w.truth.nodes[node] == nil || w.truth.nodes[node].lock == "" {
+		node = w.aNode(d) // reserved nodes are where the work is
+	}
 	n := w.server.node(node)
 	p := w.aPod(d, n)
 	stale := d.in(4)
@@ -92,9 +95,12 @@ func (w *world) schedule(d dice) string {
 // aPod is a tenant's own pod, one of its DaemonSet, one that claims to be a mirror pod, a plain one of another
 // namespace that tolerates everything, or one of the cluster's own.
 func (w *world) aPod(d dice, n *corev1.Node) *corev1.Pod {
-	tenant := d.one("t0", "t0", "t1", "t1", "t2", "other")
+	tenant := d.one("t0", "t1", "t2", "other")
+	if n != nil && n.Labels[v1alpha1.LabelTenant] != "" && !d.in(4) {
+		tenant = n.Labels[v1alpha1.LabelTenant]
+	}
 	namespace := tenant
-	if d.in(6) {
+	if d.in(5) {
 		namespace = d.one(tenant+"-b", "shared")
 	}
 	p := &corev1.Pod{

@@ -14,8 +14,8 @@ import (
 
 // userActs are what platform users do.
 var userActs = []act{
-	{"reserve", 55, (*world).reserve},
-	{"unreserve", 12, func(w *world, d dice) string {
+	{"reserve", 40, (*world).reserve},
+	{"unreserve", 5, func(w *world, d dice) string {
 		name := aReservation(d)
 		w.server.delete(nil, reservations, name, nil)
 		return name
@@ -77,7 +77,7 @@ func (w *world) change(d dice, s *v1alpha1.ReservationSpec) {
 		w.claim(d, s)
 	}
 	if d.in(3) {
-		s.EvictOnRelease = d.in(3)
+		s.EvictOnRelease = d.in(2)
 	}
 	if d.in(3) {
 		s.EvictAfter, s.DeleteAfter, s.EvictGracePeriod = nil, nil, nil

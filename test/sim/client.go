@@ -230,6 +230,9 @@ func (l liveReader) Get(ctx context.Context, key client.ObjectKey, o client.Obje
 		if n, ok := found.(*corev1.Node); ok && t.what == "node" {
 			t.saw.node = n
 		}
+		if r, ok := found.(*v1alpha1.Reservation); ok {
+			t.remember(r)
+		}
 		if set, ok := o.(*metav1.PartialObjectMetadata); ok {
 			set.Name, set.Namespace, set.UID = found.GetName(), found.GetNamespace(), found.GetUID()
 			return nil

@@ -78,6 +78,9 @@ func (t *truth) regranted(by *task, name string, before, after allocate.Grant) {
 // takes: law 10, who holds a node and claims it keeps it.
 func (t *truth) takes(by *task, name string, before allocate.Grant) {
 	r := by.saw.reservations[before.Reservation]
+	if now := t.world.server.reservation(before.Reservation); r == nil && now != nil && t.born[now.UID] < by.saw.tick {
+		r = now // it was there, and the task did not look
+	}
 	if before.Phase == allocate.Held && r != nil && claims(r, name, by.saw.cached[name]) {
 		t.world.violate("law 10", "%s takes node %s from Reservation %s, which claims it", by, name, r.Name)
 	}

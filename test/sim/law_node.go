@@ -130,9 +130,11 @@ func (t *truth) unlocked(by *task, n *nodeTruth, was, is *corev1.Node) {
 		t.world.violate("law 3", "%s unlocks node %s, which is granted to %s: one moment without a lock", by, is.Name, g.Reservation)
 	}
 	n.lock, n.taint, n.torn = "", "", false
+	t.world.did.Unlocks++
 }
 
 func (t *truth) beginsRelease(by *task, was, is *corev1.Node) {
+	t.world.did.Drains++
 	if !bears(was) {
 		t.world.violate("a new node is new", "%s begins to release node %s, which bears no lock", by, is.Name)
 	}
@@ -154,6 +156,9 @@ func (t *truth) locked(by *task, n *nodeTruth, was, is *corev1.Node) {
 	}
 	if n.lock != tenant {
 		t.fenced(by, is.Name, r)
+		if t.world.did.Locks++; n.lock != "" {
+			t.world.did.Handovers++
+		}
 	}
 	n.lock, n.taint, n.torn = tenant, "", false
 	if r.Taints() {

@@ -37,6 +37,9 @@ func (t *truth) bound(p *corev1.Pod) {
 // was asked to, and the pod keeps a grace period.
 func (t *truth) deleted(by *task, p *corev1.Pod, grace *int64, forced bool) {
 	const law = "evictions"
+	if t.world.did.Evictions++; forced {
+		t.world.did.Deletions++
+	}
 	saw, node := by.saw, by.saw.node
 	if seen := saw.pods[p.UID]; seen == nil || node == nil || p.Spec.NodeName != node.Name {
 		t.world.violate(law, "%s evicts pod %s, which is not the one that it saw on its node", by, keyOf(p))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -197,7 +198,8 @@ func (r *replica) reservationChanged(before, after client.Object) {
 	name := objectName(before, after)
 	if before != nil && after != nil {
 		torn := controllerutil.ContainsFinalizer(before, v1alpha1.FinalizerRelease) && !controllerutil.ContainsFinalizer(after, v1alpha1.FinalizerRelease)
-		if !slices.Equal(before.GetFinalizers(), after.GetFinalizers()) {
+		was, is := before.(*v1alpha1.Reservation), after.(*v1alpha1.Reservation)
+		if !slices.Equal(was.Finalizers, is.Finalizers) || !equality.Semantic.DeepEqual(was.Status, is.Status) {
 			r.wake("status/"+name, 0)
 		}
 		if before.GetGeneration() == after.GetGeneration() && before.GetUID() == after.GetUID() && !torn && before.GetDeletionTimestamp().IsZero() == after.GetDeletionTimestamp().IsZero() {

@@ -22,10 +22,31 @@ type Options struct {
 type Result struct {
 	// Steps and Histories were played.
 	Steps, Histories int
+	// Did is what the operator did in them.
+	Did Deeds
 	// Digest is the same for the same seed.
 	Digest uint64
 	// Violations are the laws that were broken, at most one in each history.
 	Violations []Violation
+}
+
+// Deeds count what the operator did.
+type Deeds struct {
+	// Locks are nodes that got a lock, Handovers those that bore another tenant's till then, and Unlocks nodes that lost
+	// theirs. Drains are releases that had to wait for pods.
+	Locks, Handovers, Unlocks, Drains int
+	// Evictions are pods that were evicted, and Deletions those of them that were deleted past their budget.
+	Evictions, Deletions int
+}
+
+func (d *Deeds) add(e Deeds) {
+	d.Locks, d.Handovers, d.Unlocks, d.Drains = d.Locks+e.Locks, d.Handovers+e.Handovers, d.Unlocks+e.Unlocks, d.Drains+e.Drains
+	d.Evictions, d.Deletions = d.Evictions+e.Evictions, d.Deletions+e.Deletions
+}
+
+func (d Deeds) String() string {
+	return fmt.Sprintf("%d locks, %d of them handovers, %d unlocks, %d drains, %d evictions, %d deletions",
+		d.Locks, d.Handovers, d.Unlocks, d.Drains, d.Evictions, d.Deletions)
 }
 
 // Violation is a law that was broken.
@@ -73,11 +94,12 @@ func Run(o Options) Result {
 	for range min(len(jobs), runtime.GOMAXPROCS(0)) {
 		all.Go(func() {
 			for i, more := take(); more; i, more = take() {
-				violation, digest := history(jobs[i].seed, actions(jobs[i].seed, jobs[i].steps), o.mutate, nil)
+				violation, w := history(jobs[i].seed, actions(jobs[i].seed, jobs[i].steps), o.mutate, nil)
 				mu.Lock()
 				result.Steps += jobs[i].steps
 				result.Histories++
-				result.Digest += digest
+				result.Digest += w.digest
+				result.Did.add(w.did)
 				if violation != nil {
 					broken[i] = *violation
 				}
@@ -96,21 +118,21 @@ func Run(o Options) Result {
 
 // history plays one history in a world of its own and lets it settle. The story, if any, gets a line for each thing
 // that happens.
-func history(seed uint64, list []Action, mutate func(*parts), story *[]string) (*Violation, uint64) {
+func history(seed uint64, list []Action, mutate func(*parts), story *[]string) (*Violation, *world) {
 	w := newWorld(seed, mutate)
 	w.story = story
 	defer w.close()
 	for i, a := range list {
 		if !w.play(a) {
 			w.broken.Actions = list[:i+1]
-			return w.broken, w.digest
+			return w.broken, w
 		}
 	}
 	w.settle()
 	if w.broken != nil {
 		w.broken.Actions, w.broken.Settled = list, true
 	}
-	return w.broken, w.digest
+	return w.broken, w
 }
 
 // Tell writes a violation with the shortest history that leads to it, and how to play it again.

@@ -23,7 +23,12 @@ func describe(o client.Object, gone bool) string {
 		}
 		return fmt.Sprintf("%s: tenant %q, marks %q, taints%s, unschedulable %v", o.Name, o.Labels[v1alpha1.LabelTenant], marks(o), taints, o.Spec.Unschedulable)
 	case *v1alpha1.Reservation:
-		return fmt.Sprintf("%s: finalizers %v, nodes %v, reserved %d", o.Name, o.Finalizers, o.Status.Nodes, o.Status.Reserved)
+		text := fmt.Sprintf("%s: finalizers %v, generation %d of %d, nodes %v, reserved %d", o.Name, o.Finalizers,
+			o.Status.ObservedGeneration, o.Generation, o.Status.Nodes, o.Status.Reserved)
+		for _, c := range o.Status.Conditions {
+			text += fmt.Sprintf(", %s %s", c.Type, c.Reason)
+		}
+		return text
 	case *corev1.ConfigMap:
 		return fmt.Sprintf("%q %q", o.Data[allocate.KeyGrants], o.Data[allocate.KeyNodes])
 	case *corev1.Pod:

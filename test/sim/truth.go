@@ -25,8 +25,8 @@ type truth struct {
 	nodes    map[string]*nodeTruth
 	// accepted are the namespaces that any Reservation of a tenant ever accepted.
 	accepted map[string]map[string]bool
-	// gone says when a DaemonSet went.
-	gone map[types.UID]int64
+	// gone says when a DaemonSet went, and born when a Reservation was made.
+	gone, born map[types.UID]int64
 }
 
 // owner is who cordoned a node.
@@ -52,7 +52,7 @@ type nodeTruth struct {
 
 func newTruth(w *world) *truth {
 	return &truth{
-		world: w, nodes: map[string]*nodeTruth{}, accepted: map[string]map[string]bool{}, gone: map[types.UID]int64{},
+		world: w, nodes: map[string]*nodeTruth{}, accepted: map[string]map[string]bool{}, gone: map[types.UID]int64{}, born: map[types.UID]int64{},
 	}
 }
 
@@ -137,6 +137,9 @@ func bears(n *corev1.Node) bool {
 func (t *truth) reservation(by *task, before, after client.Object) {
 	was, _ := before.(*v1alpha1.Reservation)
 	is, _ := after.(*v1alpha1.Reservation)
+	if was == nil {
+		t.born[is.UID] = t.world.server.tick
+	}
 	if is != nil {
 		tenant := is.Spec.Tenant
 		if t.accepted[tenant] == nil {

@@ -33,6 +33,8 @@ type world struct {
 	calm bool
 	// digest sums up all changes: two histories with the same one are the same.
 	digest uint64
+	// did counts what the operator did, so that one can see that histories are worth something.
+	did    Deeds
 	broken *Violation
 	story  *[]string
 }

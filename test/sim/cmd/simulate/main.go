@@ -30,6 +30,7 @@ func play(steps int, seed uint64) int {
 	for _, v := range result.Violations {
 		sim.Tell(os.Stdout, v)
 	}
+	fmt.Println(result.Did)
 	fmt.Printf("%d histories in %s, digest %016x\n", result.Histories, time.Since(began).Round(time.Second/10), result.Digest)
 	fmt.Printf("simulate steps=%d seed=%d violations=%d\n", result.Steps, seed, len(result.Violations))
 	return min(1, len(result.Violations))
