@@ -182,10 +182,14 @@ func (r *StatusReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	})
 	self := batched(delay, func(o client.Object) []string { return []string{o.GetName()} })
 	holder := batched(delay, func(o client.Object) []string {
+		var names []string
 		if name := o.GetAnnotations()[v1alpha1.AnnotationReservation]; name != "" {
-			return []string{name}
+			names = append(names, name)
 		}
-		return nil
+		if grant, granted, _, _ := r.View.Grant(o.GetName()); granted {
+			names = append(names, grant.Reservation) // it may have taken the node over, with the lock of another
+		}
+		return names
 	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("reservation").
