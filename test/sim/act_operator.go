@@ -74,7 +74,7 @@ var operatorActs = []act{
 func (w *world) work(d dice, key string) string {
 	requests := 1 << 30
 	if d.in(3) {
-		requests = 1 + d.IntN(4)
+		requests = 1 + d.IntN(6)
 	}
 	f := fault{at: -1}
 	if d.in(25) {

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,8 +23,8 @@ var tenantActs = []act{
 		w.server.delete(nil, pods, name, nil)
 		return name
 	}},
-	{"replace pod", 12, func(w *world, d dice) string {
-		name, ok := pick(d, w.server.names(pods))
+	{"replace pod", 20, func(w *world, d dice) string {
+		name, ok := pick(d, w.interesting())
 		if !ok {
 			return "none"
 		}
@@ -173,6 +174,20 @@ func wouldSchedule(n *corev1.Node, p *corev1.Pod) bool {
 // admits is what the fence says of a pod on a node; kube-system passes.
 func (w *world) admits(n *corev1.Node, p *corev1.Pod) bool {
 	return p.Namespace == metav1.NamespaceSystem || w.fence.accepts(n.Name, p.Namespace)
+}
+
+// interesting are the pods on nodes that somebody is working at, or all.
+func (w *world) interesting() []string {
+	var names []string
+	for _, key := range w.leader().underWay() {
+		for _, p := range w.server.podsOn(strings.TrimPrefix(key, "node/")) {
+			names = append(names, keyOf(p))
+		}
+	}
+	if len(names) == 0 {
+		return w.server.names(pods)
+	}
+	return names
 }
 
 // freePod takes the finalizers off a pod; one that only they kept is gone.

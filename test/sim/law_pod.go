@@ -27,7 +27,7 @@ func (t *truth) bound(p *corev1.Pod) {
 		return
 	}
 	for _, other := range t.world.server.podsOn(p.Spec.NodeName) {
-		if other.UID != p.UID && active(other) && len(other.OwnerReferences) == 0 && demands(other, n.lock) {
+		if !slices.Contains(next.Namespaces, other.Namespace) && active(other) && len(other.OwnerReferences) == 0 && demands(other, n.lock) {
 			t.world.violate("law 8", "pod %s comes to node %s beside %s of %s", keyOf(p), p.Spec.NodeName, keyOf(other), n.lock)
 		}
 	}
@@ -61,10 +61,10 @@ func (t *truth) deleted(by *task, p *corev1.Pod, grace *int64, forced bool) {
 		}
 		return
 	}
-	if tenant != "" && !t.counts(by, p, node, tenant) && active(p) && !t.countsForGiver(by, p, grant.Reservation) {
-		t.world.violate(law, "%s evicts pod %s, for which no release waits", by, keyOf(p))
-	}
 	r := saw.reservations[grant.Reservation]
+	if r != nil && !slices.Contains(r.AcceptedNamespaces(), p.Namespace) && !demands(p, r.Spec.Tenant) {
+		t.world.violate(law, "%s evicts pod %s for Reservation %s, whose it is not", by, keyOf(p), r.Name)
+	}
 	since, err := time.Parse(time.RFC3339, node.Annotations[v1alpha1.AnnotationReleasingSince])
 	age := t.world.Now().Sub(since)
 	passed := func(d *metav1.Duration) bool { return d != nil && age >= d.Duration }
@@ -76,10 +76,4 @@ func (t *truth) deleted(by *task, p *corev1.Pod, grace *int64, forced bool) {
 	case forced && !passed(r.Spec.DeleteAfter):
 		t.world.violate(law, "%s deletes pod %s, which Reservation %s did not ask for", by, keyOf(p), r.Name)
 	}
-}
-
-// countsForGiver: a pod of who gives the node up counts as well, though another tenant's lock is on it.
-func (t *truth) countsForGiver(by *task, p *corev1.Pod, reservation string) bool {
-	r := by.saw.reservations[reservation]
-	return r != nil && (slices.Contains(r.AcceptedNamespaces(), p.Namespace) || demands(p, r.Spec.Tenant))
 }

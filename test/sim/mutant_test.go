@@ -28,7 +28,7 @@ type mutant struct {
 	// index changes the index that is about to be written.
 	index func(data map[string]string)
 	// store writes the index itself.
-	store func(write func() error) error
+	store func(*corev1.ConfigMap)
 	// evict changes how a pod is evicted or deleted.
 	evict func(*metav1.DeleteOptions)
 }
@@ -122,8 +122,9 @@ func (m mutant) written(o client.Object, write func() error) error {
 	if c, ok := o.(*corev1.ConfigMap); ok && m.index != nil {
 		m.index(c.Data)
 	}
-	if m.store != nil {
-		return m.store(write)
+	if c, ok := o.(*corev1.ConfigMap); ok && m.store != nil {
+		m.store(c)
+		return nil
 	}
 	return write()
 }

@@ -84,7 +84,7 @@ var mutations = map[string]struct {
 		})
 	}}.into, "others' taints and labels stay"},
 	"a new node inherits a release": {inheritRelease, "a new node is new"},
-	"hand over in two patches":      {mutant{patch: twoPatches}.into, "law 2, law 3"},
+	"hand over in two patches":      {mutant{patch: twoPatches}.into, "law 1, law 2, law 3"},
 	"label without the annotation":  {mutant{node: func(_, is *corev1.Node) { delete(is.Annotations, v1alpha1.AnnotationReservation) }}.into, "law 1"},
 	"let a deleted Reservation go":  {mutant{read: letGo}.into, "law 9"},
 	"the youngest wins": {mutant{reservations: func(l *v1alpha1.ReservationList) {
@@ -96,7 +96,7 @@ var mutations = map[string]struct {
 	"overlook a holder": {mutant{reservations: func(l *v1alpha1.ReservationList) {
 		l.Items = without(l.Items, func(r v1alpha1.Reservation) bool { return r.Name == "r0" })
 	}}.into, "law 9, law 10, in the end"},
-	"never hear of a pod's end": {func(p *parts) { p.Pods = deaf{} }, "in the end"},
+	"never hear of a pod's end": {func(p *parts) { p.Pods = deaf{} }, "released at once"},
 	"write at rest":             {func(p *parts) { p.Fence = restless{p.Fence, p.Client} }, "law 7"},
 }
 
@@ -130,18 +130,17 @@ func ready(_ context.Context, o client.Object) {
 // indexAfterNode holds each index back until a node was written.
 func indexAfterNode(p *parts) {
 	p.Fence = trusting{}
-	var held func() error
+	var held *corev1.ConfigMap
 	mutant{
-		store: func(write func() error) error {
-			held = write
-			return nil
-		},
+		store: func(index *corev1.ConfigMap) { held = index.DeepCopy() },
 		patch: func(ctx context.Context, c client.Client, is *corev1.Node, patch client.Patch) error {
 			err := c.Patch(ctx, is, patch)
-			if held != nil {
-				_ = held()
-				held = nil
+			if held != nil && held.ResourceVersion == "" {
+				_ = c.Create(ctx, held)
+			} else if held != nil {
+				_ = c.Update(ctx, held)
 			}
+			held = nil
 			return err
 		},
 	}.into(p)
@@ -184,6 +183,9 @@ func inheritRelease(p *parts) {
 
 func twoPatches(ctx context.Context, c client.Client, is *corev1.Node, p client.Patch) error {
 	was := before(ctx, is)
+	if was == nil {
+		return c.Patch(ctx, is, p)
+	}
 	if from, to := was.Labels[v1alpha1.LabelTenant], is.Labels[v1alpha1.LabelTenant]; from == "" || to == "" || from == to {
 		return c.Patch(ctx, is, p)
 	}

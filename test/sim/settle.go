@@ -41,6 +41,7 @@ func (w *world) settle() {
 	for _, name := range w.server.names(pods) {
 		w.server.remove(nil, pods, name)
 	}
+	w.prompt()
 	w.rest()
 	w.tidy()
 }
@@ -75,6 +76,19 @@ func (w *world) rest() {
 	}
 	if w.server.writes != before {
 		w.violate("law 7", "at rest, %d writes", w.server.writes-before)
+	}
+}
+
+// prompt demands that no release goes on when, for some seconds, no pod has been there.
+func (w *world) prompt() {
+	for range 5 {
+		w.drain(w.leader())
+		w.pass(2 * time.Second)
+	}
+	for _, name := range w.server.names(nodes) {
+		if n := w.server.node(name); marks(n)[2] != "" {
+			w.violate("released at once", "node %s has no pods and is still being released", name)
+		}
 	}
 }
 

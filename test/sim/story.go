@@ -25,6 +25,9 @@ func describe(o client.Object, gone bool) string {
 	case *v1alpha1.Reservation:
 		text := fmt.Sprintf("%s: finalizers %v, generation %d of %d, nodes %v, reserved %d", o.Name, o.Finalizers,
 			o.Status.ObservedGeneration, o.Generation, o.Status.Nodes, o.Status.Reserved)
+		for _, n := range o.Status.Releasing {
+			text += fmt.Sprintf(", %s %s", n.Name, n.WaitingFor)
+		}
 		for _, c := range o.Status.Conditions {
 			text += fmt.Sprintf(", %s %s", c.Type, c.Reason)
 		}
