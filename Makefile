@@ -50,7 +50,7 @@ bench: ## Measure locking, convergence, admission and memory on a control plane 
 
 .PHONY: simulate
 simulate: ## Play random histories of nodes and check the laws: STEPS (1000000) of them from SEED (a fresh one).
-	@$(call built,./test/sim/cmd/simulate) --steps $(or $(STEPS),1000000) --seed $(or $(SEED),0)
+	@$(call built,./test/sim/cmd/simulate) --steps $(or $(STEPS),1000000) --seed $(or $(SEED),0) --history "$(HISTORY)"
 
 ##@ Development
 

@@ -47,7 +47,7 @@ func TestALockIsExactlyOnePatch(t *testing.T) {
 	w := newWorld(t)
 	w.join(tainted(autoscaler))
 	w.grant(true, w.held())
-	require.Zero(t, w.reconcile())
+	require.Equal(t, 5*time.Minute, w.reconcile().RequeueAfter, "it is looked at once more, whatever the watch told")
 	require.Equal(t, []string{"patch node " + w.name}, w.wrote())
 
 	n := w.get()

@@ -192,7 +192,7 @@ func (s Snapshot) free() Step {
 
 func (s Snapshot) unenforced() Step {
 	return Step{
-		Reason: v1alpha1.ReasonFenceNotProven,
+		Reason:  v1alpha1.ReasonFenceNotProven,
 		Message: fmt.Sprintf("node %s waits until the API server is seen to refuse foreign pods there; %s", s.Node.Name, report.FenceAdvice),
 	}
 }
