@@ -34,13 +34,13 @@ var mutations = map[string]struct {
 	"an old list will do": {func(p *parts) {
 		first := map[string]*corev1.PodList{}
 		mutant{list: func(l *corev1.PodList) {
-			for i := range l.Items {
-				if name := l.Items[i].Spec.NodeName; first[name] == nil {
-					first[name] = l.DeepCopy()
-				} else {
-					first[name].DeepCopyInto(l)
-				}
-				break
+			if len(l.Items) == 0 {
+				return
+			}
+			if name := l.Items[0].Spec.NodeName; first[name] == nil {
+				first[name] = l.DeepCopy()
+			} else {
+				first[name].DeepCopyInto(l)
 			}
 		}}.into(p)
 	}, "law 2 evictions"},
