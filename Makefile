@@ -49,7 +49,7 @@ bench: ## Measure locking, convergence, admission and memory on a control plane 
 	@$(call built,./test/bench)
 
 .PHONY: simulate
-simulate: ## Play random histories of nodes and check the laws: STEPS (1000000) of them from SEED (a fresh one).
+simulate: ## Play random histories of nodes and check the laws: STEPS (1000000) from SEED (a fresh one), or one HISTORY again.
 	@$(call built,./test/sim/cmd/simulate) --steps $(or $(STEPS),1000000) --seed $(or $(SEED),0) --history "$(HISTORY)"
 
 ##@ Development

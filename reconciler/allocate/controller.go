@@ -64,11 +64,10 @@ type Reconciler struct {
 	// Concurrency is how many requests about single objects are under way at once; 0 means 16.
 	Concurrency int
 
-	// known is the index that this process read or wrote last, last its version, and releasing holds, per releasing
-	// node, the version since which it is known to be, so that a report about an earlier release is not believed. They
-	// need not survive a restart: neither do the reports.
+	// known is the index that this process read or wrote last, and releasing holds, per releasing node, the version
+	// since which it is known to be, so that a report about an earlier release is not believed. They need not survive
+	// a restart: neither do the reports.
 	known     Index
-	last      int64
 	releasing map[string]int64
 	// provenAt is when the fence was last seen to stand, and refused how often it was not since.
 	provenAt time.Time
@@ -111,13 +110,13 @@ func (r *Reconciler) decide(ctx context.Context) (decision Decision, unkept, err
 	if err != nil {
 		return Decision{}, nil, err
 	}
-	if before.Version != r.last {
+	if before.Version != r.known.Version {
 		r.releasing = nil // at the start, or somebody else wrote: what was known of releases is not any more
 	}
 	// A version that goes down would make the fence's answers about the higher one count.
-	before.Version = max(before.Version, r.last)
+	before.Version = max(before.Version, r.known.Version)
 	reader := client.Reader(r.Client)
-	if lost && r.last > 0 {
+	if lost && r.known.Version > 0 {
 		before.Grants = r.known.Grants // who takes it away from a running operator takes nothing away
 	} else if lost {
 		// The locks are all that is known now, so they are not read from a cache that may be behind.
@@ -155,8 +154,9 @@ func (r *Reconciler) unseen(ctx context.Context, s Snapshot) ([]v1alpha1.Reserva
 		known[s.Reservations[i].Name] = true
 	}
 	for _, node := range slices.Sorted(maps.Keys(s.Index.Grants)) {
-		name := s.Index.Grants[node].Reservation
-		if known[name] || s.Index.Grants[node].Phase != Held {
+		grant := s.Index.Grants[node]
+		name := grant.Reservation
+		if known[name] || grant.Phase != Held {
 			continue
 		}
 		known[name] = true
@@ -226,7 +226,7 @@ func (r *Reconciler) track(index Index) {
 			releasing[node] = since
 		}
 	}
-	r.releasing, r.known, r.last = releasing, index, index.Version
+	r.releasing, r.known = releasing, index
 }
 
 // recallStale has those nodes looked at again that were reported drained before their present release is known to

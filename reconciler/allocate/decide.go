@@ -98,11 +98,10 @@ func Decide(s Snapshot) Decision {
 		}
 	}
 	d.fit()
-	for node, closed := range d.closed {
-		if grant := d.next.Grants[node]; closed {
-			grant.Namespaces = nil
-			d.next.Grants[node] = grant
-		}
+	for node := range d.closed { // only now: there must be room for what they will accept
+		grant := d.next.Grants[node]
+		grant.Namespaces = nil
+		d.next.Grants[node] = grant
 	}
 	d.explain()
 	return Decision{Index: d.next, Pending: d.pending, Generations: d.generations}
@@ -157,7 +156,9 @@ func (d *decider) grant(name string) (Grant, bool) {
 		case now.Phase == Freed:
 			// Unlocked or gone: free, and so open to the first claimant below.
 		case holder != nil:
-			d.closed[name] = exists && !sameLife(holder, node, now)
+			if exists && !sameLife(holder, node, now) {
+				d.closed[name] = true
+			}
 			return held(holder, node), true
 		case !exists:
 			return Grant{}, false

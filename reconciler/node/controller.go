@@ -259,7 +259,6 @@ func (r *Reconciler) patch(ctx context.Context, s Snapshot, step Step) (ctrl.Res
 		}
 		r.Ledger.Set(s.Node.Name, report.NodeReport{PodsLeft: int32(len(s.Pods)), Owners: owners(s.Pods), WaitingFor: step.WaitingFor})
 		r.announce(ctx, s, step, suspect)
-		// A watch that broke off may tell of this write and of its undoing at once, as no change.
 		return ctrl.Result{RequeueAfter: recheck}, nil
 	case apierrors.IsConflict(err):
 		return ctrl.Result{RequeueAfter: 20 * time.Millisecond}, nil

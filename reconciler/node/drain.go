@@ -18,9 +18,9 @@ import (
 // moment to say that the containers have ended.
 const overdue = time.Minute
 
-// recheck is how often a node that waits is looked at although nothing told of a change: what other Reservations of its
-// tenant accept, by which a pod counts, may have changed, or its kubelet may have come back before the cache knew that it
-// was gone.
+// recheck is after how long a node that waits, or was written, is looked at although nothing told of a change: what other
+// Reservations of its tenant accept, by which a pod counts, may have changed, its kubelet may have come back before the
+// cache knew that it was gone, or a watch that broke off may tell of a write and its undoing at once, as no change.
 const recheck = 5 * time.Minute
 
 // Eviction is one pod to evict.

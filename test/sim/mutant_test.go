@@ -5,11 +5,10 @@ import (
 	"encoding/json"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	policyv1 "k8s.io/api/policy/v1"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 )

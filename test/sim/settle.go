@@ -46,8 +46,8 @@ func (w *world) settle() {
 	w.tidy()
 }
 
-// rest lets the operator work until nothing is due any more, for some hours (no pod's end takes longer), and then demands law 7: at rest, nothing is
-// written, whoever is woken.
+// rest lets the operator work until nothing is due any more, for some hours (no pod's end takes longer), and then demands
+// law 7: at rest, nothing is written, whoever is woken.
 func (w *world) rest() {
 	r := w.leader()
 	for _, key := range r.underWay() {
