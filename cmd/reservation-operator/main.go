@@ -20,6 +20,9 @@ func main() {
 	} else if err != nil {
 		exit(2, err)
 	}
+	if fs.NArg() > 0 {
+		exit(2, fmt.Errorf("%q is no flag: every option begins with --; see --help", fs.Arg(0)))
+	}
 	if err := options.Validate(); err != nil {
 		exit(2, err)
 	}

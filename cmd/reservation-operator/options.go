@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/leaderelection"
@@ -144,6 +146,12 @@ func (o *Options) Validate() error {
 	}
 	if o.Webhook.Port < 1 || o.Webhook.Port > 65535 {
 		errs = append(errs, fmt.Errorf("--webhook-port: %d is not a port", o.Webhook.Port))
+	}
+	if levels := []string{"trace", "debug", "info", "error"}; !slices.Contains(levels, o.Logger.LogLevel) {
+		errs = append(errs, fmt.Errorf("--log-level: %q is none of %s", o.Logger.LogLevel, strings.Join(levels, ", ")))
+	}
+	if o.Logger.LogEncoding != "json" && o.Logger.LogEncoding != "console" {
+		errs = append(errs, fmt.Errorf("--log-encoding: %q is neither json nor console", o.Logger.LogEncoding))
 	}
 	if o.Manager.SyncPeriod <= 0 {
 		errs = append(errs, fmt.Errorf("--sync-period: %s is no period", o.Manager.SyncPeriod))

@@ -34,6 +34,8 @@ func TestEveryMistakeIsNamedWithItsFlag(t *testing.T) {
 		"a webhook URL without TLS":       {[]string{"--webhook-url=http://localhost:9443"}, []string{"--webhook-url", "http://localhost:9443"}},
 		"a port that is none":             {[]string{"--webhook-port=70000"}, []string{"--webhook-port", "70000"}},
 		"a period that never passes":      {[]string{"--sync-period=0s"}, []string{"--sync-period"}},
+		"a level that is none":            {[]string{"--log-level=banana"}, []string{"--log-level", "banana"}},
+		"an encoding that is none":        {[]string{"--log-encoding=xml"}, []string{"--log-encoding", "xml"}},
 		"nobody to do the work":           {[]string{"--node-concurrency=0"}, []string{"--node-concurrency"}},
 		"two mistakes, both of them told": {[]string{"--webhook-port=0", "--source-concurrency=0"}, []string{"--webhook-port", "--source-concurrency"}},
 	} {

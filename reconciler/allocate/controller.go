@@ -296,6 +296,7 @@ func (r *Reconciler) prove(ctx context.Context, decision Decision) ctrl.Result {
 			standing = standing && r.refused < 2
 			logf.FromContext(ctx).Error(err, "the fence is not proven; no node is locked or released until it is", "again", standing)
 			report.FenceIntact(standing)
+			r.View.Doubt(report.FenceAdvice(err))
 			r.View.Publish(decision, standing)
 			return ctrl.Result{RequeueAfter: proofRetry}
 		}

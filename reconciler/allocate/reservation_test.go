@@ -268,6 +268,14 @@ func TestWithoutAFenceNothingIsLockedOrReleased(t *testing.T) {
 	require.Zero(t, count(c.did(), "patch node"))
 	require.Equal(t, "foo", c.tenantOf("n1"))
 
+	c.stand(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "probe", errors.New("not you")))
+	eventually(t, func(t *assert.CollectT) {
+		r := c.reservation("foo")
+		for _, condition := range []string{v1alpha1.ConditionFenceIntact, v1alpha1.ConditionReady} {
+			assert.Contains(t, conditions.GetMessage(r, condition), "pods \"probe\" is forbidden: not you", "another cause is told although nothing else changed")
+		}
+	})
+
 	c.stand(nil)
 	eventually(t, func(t *assert.CollectT) {
 		is(t, c.reservation("foo"), v1alpha1.ConditionFenceIntact, metav1.ConditionTrue, v1alpha1.ReasonFenceProven)

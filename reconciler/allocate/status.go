@@ -37,8 +37,10 @@ type ReservationFacts struct {
 	Nodes []NodeFacts
 	// Pending are those that it claims and does not hold, sorted by name.
 	Pending []v1alpha1.PendingNode
-	// Enforced says that the API server enforces the index.
+	// Enforced says that the API server enforces the index, and Doubt what to do if it does not; empty
+	// until it was asked.
 	Enforced bool
+	Doubt    string
 }
 
 // Counts returns how many nodes are where.
@@ -93,6 +95,15 @@ func Describe(f ReservationFacts) (v1alpha1.ReservationStatus, report.Outcome) {
 	return status, outcome
 }
 
+// unproven says that the fence is not proven, what follows from that, and what to do about it, if that is known yet.
+func (f ReservationFacts) unproven(consequence string) string {
+	message := "the API server was not seen to refuse foreign pods on reserved nodes" + consequence
+	if f.Doubt == "" {
+		return message
+	}
+	return message + "; " + f.Doubt
+}
+
 func (f ReservationFacts) isPending(node string) bool {
 	_, found := slices.BinarySearchFunc(f.Pending, node, func(p v1alpha1.PendingNode, name string) int { return strings.Compare(p.Name, name) })
 	return found
@@ -131,8 +142,7 @@ func (f ReservationFacts) outcome(status v1alpha1.ReservationStatus) report.Outc
 	case troubled > 0:
 		return report.Waiting(trouble.Reason, trouble.Message+more(troubled-1), 0)
 	case !f.Enforced:
-		return report.Waiting(v1alpha1.ReasonFenceNotProven, "the API server was not seen to refuse foreign pods on reserved "+
-			"nodes, so none is locked or released until it is; "+report.FenceAdvice, 0)
+		return report.Waiting(v1alpha1.ReasonFenceNotProven, f.unproven(", so none is locked or released until it is"), 0)
 	case len(status.Releasing) > 0:
 		n := status.Releasing[0]
 		return report.Waiting(v1alpha1.ReasonNodesReleasing, fmt.Sprintf("node %s is being released%s%s",
@@ -141,6 +151,9 @@ func (f ReservationFacts) outcome(status v1alpha1.ReservationStatus) report.Outc
 		return report.Waiting(v1alpha1.ReasonNodesPending, Explain(status.Pending[0])+more(len(status.Pending)-1), 0)
 	case locking > 0:
 		return report.Waiting(v1alpha1.ReasonProgressing, fmt.Sprintf("%d of %d nodes are being locked", locking, len(f.Nodes)), 0)
+	}
+	if status.Reserved == 1 {
+		return report.Done("1 node is locked for " + r.Spec.Tenant)
 	}
 	return report.Done(fmt.Sprintf("%d nodes are locked for %s", status.Reserved, r.Spec.Tenant))
 }

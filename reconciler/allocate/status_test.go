@@ -92,12 +92,12 @@ func TestDescribe(t *testing.T) {
 			pending: []v1alpha1.PendingNode{why("n3", v1alpha1.PendingNotFound), why("n5", v1alpha1.PendingNotFound)},
 			want: v1alpha1.ReservationStatus{Reserved: 1, Nodes: []string{"n1", "n2", "n4", "n5"}, Pending: []v1alpha1.PendingNode{
 				why("n1", v1alpha1.PendingFenceNotProven), why("n3", v1alpha1.PendingNotFound), why("n4", v1alpha1.PendingFenceNotProven), why("n5", v1alpha1.PendingNotFound)}},
-			wantReason: v1alpha1.ReasonFenceNotProven, wantMessage: "kubectl get validatingadmissionpolicies", wantCounts: [3]int{1, 0, 4},
+			wantReason: v1alpha1.ReasonFenceNotProven, wantMessage: "so none is locked or released until it is; look there", wantCounts: [3]int{1, 0, 4},
 		},
 		"a node is pending for one reason only": {
 			nodes: []NodeFacts{onItsWay("n1")}, unenforced: true, pending: []v1alpha1.PendingNode{why("n1", v1alpha1.PendingIndexFull)},
 			want:       v1alpha1.ReservationStatus{Nodes: []string{"n1"}, Pending: []v1alpha1.PendingNode{why("n1", v1alpha1.PendingIndexFull)}},
-			wantReason: v1alpha1.ReasonFenceNotProven, wantMessage: "validatingadmissionpolicies", wantCounts: [3]int{0, 0, 2},
+			wantReason: v1alpha1.ReasonFenceNotProven, wantMessage: "look there", wantCounts: [3]int{0, 0, 2},
 		},
 		"a node that cannot be changed comes first": {
 			nodes: []NodeFacts{troubled(onItsWay("n1"), v1alpha1.ReasonFenceNotProven, "fence"), troubled(onItsWay("n2"), v1alpha1.ReasonNodePatchForbidden, "can-i"),
@@ -130,7 +130,7 @@ func TestDescribe(t *testing.T) {
 			if c.change != nil {
 				c.change(&r)
 			}
-			facts := ReservationFacts{Reservation: &r, Nodes: c.nodes, Pending: c.pending, Enforced: !c.unenforced}
+			facts := ReservationFacts{Reservation: &r, Nodes: c.nodes, Pending: c.pending, Enforced: !c.unenforced, Doubt: "look there"}
 			before := r.DeepCopy()
 			status, outcome := Describe(facts)
 			c.want.ObservedGeneration, c.want.Namespaces = 4, []string{"a", "z"}
@@ -207,14 +207,17 @@ func TestMarkExclusiveNamesTheForeignPods(t *testing.T) {
 
 func TestMarkFence(t *testing.T) {
 	r := res("foo", generation(2))
-	markFence(&r, true)
+	markFence(&r, ReservationFacts{Enforced: true})
 	first := r.Status.Conditions[0]
 	require.Equal(t, metav1.ConditionTrue, first.Status)
 	require.EqualValues(t, 2, first.ObservedGeneration)
 	time.Sleep(2 * time.Millisecond)
-	markFence(&r, true)
+	markFence(&r, ReservationFacts{Enforced: true})
 	require.Equal(t, first, r.Status.Conditions[0], "what is so already keeps its time")
-	markFence(&r, false)
+	markFence(&r, ReservationFacts{Doubt: "look there"})
 	require.Equal(t, metav1.ConditionFalse, r.Status.Conditions[0].Status)
 	require.Equal(t, v1alpha1.ReasonFenceNotProven, r.Status.Conditions[0].Reason)
+	require.Equal(t, "the API server was not seen to refuse foreign pods on reserved nodes; look there", r.Status.Conditions[0].Message)
+	markFence(&r, ReservationFacts{})
+	require.Equal(t, "the API server was not seen to refuse foreign pods on reserved nodes", r.Status.Conditions[0].Message, "nobody asked yet")
 }

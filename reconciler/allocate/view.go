@@ -25,6 +25,10 @@ type View struct {
 	withheld map[string]bool
 	// failure is why there is no newer decision.
 	failure error
+	// doubt says what to do about a fence that is not proven, and doubted that it says something new since the last
+	// publication.
+	doubt   string
+	doubted bool
 	// bound is that of the last enforced index; nil before there was one.
 	bound []string
 }
@@ -49,6 +53,7 @@ func (v *View) Publish(decision Decision, enforced bool) {
 	index := decision.Index
 	v.mu.Lock()
 	nodes, reservations := v.changes(decision, enforced)
+	v.doubted = false
 	for node := range v.withheld {
 		nodes[node] = true // whoever looked meanwhile was told to wait
 	}
@@ -100,6 +105,21 @@ func (v *View) Fail(err error) {
 	v.failure = err
 }
 
+// Doubt notes, for the next publication, what to do about a fence that is not proven.
+func (v *View) Doubt(advice string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.doubted = v.doubted || v.doubt != advice
+	v.doubt = advice
+}
+
+// Doubts returns what to do about a fence that is not proven; empty if nothing was noted.
+func (v *View) Doubts() string {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.doubt
+}
+
 // Failure returns why there is no newer decision, or nil.
 func (v *View) Failure() error {
 	v.mu.RLock()
@@ -135,7 +155,7 @@ func (v *View) changes(d Decision, enforced bool) (nodes, reservations map[strin
 		}
 	}
 	for name, generation := range d.Generations {
-		if v.generations[name] != generation || !slices.Equal(d.Pending[name], v.pending[name]) || enforced != v.enforced {
+		if v.generations[name] != generation || !slices.Equal(d.Pending[name], v.pending[name]) || enforced != v.enforced || v.doubted && !enforced {
 			reservations[name] = true
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
 	"github.com/reservation-operator/reservation-operator/reconciler/lock"
-	"github.com/reservation-operator/reservation-operator/reconciler/report"
 )
 
 // Snapshot is everything that the next step of one node rests on, gathered at one moment.
@@ -193,7 +192,7 @@ func (s Snapshot) free() Step {
 func (s Snapshot) unenforced() Step {
 	return Step{
 		Reason:  v1alpha1.ReasonFenceNotProven,
-		Message: fmt.Sprintf("node %s waits until the API server is seen to refuse foreign pods there; %s", s.Node.Name, report.FenceAdvice),
+		Message: fmt.Sprintf("node %s waits until the API server is seen to refuse foreign pods there", s.Node.Name),
 	}
 }
 

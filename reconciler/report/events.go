@@ -1,9 +1,11 @@
 package report
 
 import (
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 
@@ -67,9 +69,27 @@ func NodeEvents(reason string, node *corev1.Node, suspect string, reservation *v
 	return all
 }
 
-// FenceAdvice says what to do while the fence is not proven.
-const FenceAdvice = "look at: kubectl get validatingadmissionpolicies; if they are in order and it stays so, the API server " +
-	"serves an old index since the policies were once deleted: restart kube-apiserver"
+// FenceAdvice says what to do about a fence that is not proven, for the reason that the probe gave. It names no number
+// that changes from one probe to the next.
+func FenceAdvice(err error) string {
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		return fmt.Sprintf("the question itself was refused (%s); give the operator its roles and the namespace %s back with: "+
+			"kubectl apply -k config/rbac", cause(err), v1alpha1.ProbeNamespace)
+	default:
+		return "look at: kubectl get validatingadmissionpolicies; if they are in order and it stays so, the API server " +
+			"serves an old index since the policies were once deleted: restart kube-apiserver"
+	}
+}
+
+// cause is what the API server itself answered.
+func cause(err error) string {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return status.Status().Message
+	}
+	return err.Error()
+}
 
 // NodePatchForbidden is the message for a node that the operator may not change: what to ask the API server, as on
 // the page (spec.md), and what to do.

@@ -1,13 +1,17 @@
 package report
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
@@ -71,4 +75,35 @@ func TestNodePatchForbiddenSaysHowToCheck(t *testing.T) {
 	said := NodePatchForbidden("gpu-04", errors.New("no"))
 	require.Contains(t, said, "node gpu-04 cannot be changed: no")
 	require.Contains(t, said, "kubectl auth can-i patch nodes --as=system:serviceaccount:reservation-operator:reservation-operator")
+}
+
+func TestFenceAdviceNamesTheCause(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	ended := func(last error) error { // as fence.Probe.Await ends
+		return fmt.Errorf("waiting until index 7 is enforced: %w: %w", context.DeadlineExceeded, last)
+	}
+	roles, policies := "kubectl apply -k config/rbac", "kubectl get validatingadmissionpolicies"
+	for name, c := range map[string]struct {
+		err   error
+		want  []string
+		never string
+	}{
+		"the role is gone": {
+			ended(apierrors.NewForbidden(pods, "probe", errors.New("User x cannot create resource"))),
+			[]string{"pods \"probe\" is forbidden: User x cannot create resource", "namespace reservation-fence-probe", roles}, policies},
+		"the namespace is gone": {
+			ended(apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "reservation-fence-probe")),
+			[]string{"namespaces \"reservation-fence-probe\" not found", roles}, policies},
+		"an old index is enforced": {ended(errors.New("index 6 is enforced still")), []string{policies, "restart kube-apiserver"}, roles},
+		"a policy is gone":         {ended(errors.New("the fence does not stand")), []string{policies}, roles},
+	} {
+		t.Run(name, func(t *testing.T) {
+			said := FenceAdvice(c.err)
+			for _, want := range c.want {
+				require.Contains(t, said, want)
+			}
+			require.NotContains(t, said, c.never)
+			require.NotContains(t, said, "index 7", "the same words at each probe, or the condition is written each time")
+		})
+	}
 }

@@ -48,7 +48,7 @@ func NewReservationHandler(reader client.Reader, self string) *Handler {
 			return verdict{}, err
 		}
 		var others v1alpha1.ReservationList
-		if req.UserInfo.Username != self && candidate.DeletionTimestamp.IsZero() && len(added(candidate, old)) > 0 {
+		if !isOwn(req, self) && candidate.DeletionTimestamp.IsZero() && len(added(candidate, old)) > 0 {
 			// Nothing here is changed, so the cache's own objects do.
 			if err := reader.List(ctx, &others, client.UnsafeDisableDeepCopy); err != nil {
 				return verdict{}, fmt.Errorf("listing Reservations: %w", err)
@@ -70,7 +70,7 @@ func NewBindingHandler(reader client.Reader, self string) *Handler {
 			return verdict{}, err
 		}
 		candidate.Namespace = req.Namespace // its own may be empty
-		if req.UserInfo.Username == self {
+		if isOwn(req, self) {
 			return verdict{errs: Binding(candidate, old, nil)}, nil
 		}
 		reservation := &v1alpha1.Reservation{}
@@ -82,6 +82,15 @@ func NewBindingHandler(reader client.Reader, self string) *Handler {
 		}
 		return verdict{errs: Binding(candidate, old, reservation), warnings: BindingWarnings(candidate, old, reservation)}, nil
 	}}
+}
+
+// isOwn reports whether the operator itself writes what a commit says: its user with its field manager. The user alone
+// would not do, since a person who runs the operator by hand is that user, too.
+func isOwn(req admission.Request, self string) bool {
+	var options struct {
+		FieldManager string `json:"fieldManager"`
+	}
+	return req.UserInfo.Username == self && json.Unmarshal(req.Options.Raw, &options) == nil && options.FieldManager == v1alpha1.FieldManagerSource
 }
 
 // Handle answers one request. An invalid object is refused with 422, one that its author has no right to with 403, what

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,6 +41,10 @@ func request(t *testing.T, user string, object, old client.Object) admission.Req
 		Operation: admissionv1.Create, Name: object.GetName(), Namespace: object.GetNamespace(), Object: raw(object),
 	}}
 	req.UserInfo.Username = user
+	req.Options.Raw = []byte(`{"fieldManager":"reservation-source"}`)
+	if by, person := strings.CutSuffix(user, " with kubectl"); person {
+		req.UserInfo.Username, req.Options.Raw = by, []byte(`{"fieldManager":"kubectl-client-side-apply"}`)
+	}
 	if old != nil {
 		req.Operation, req.OldObject = admissionv1.Update, raw(old)
 	}
@@ -63,6 +68,9 @@ func TestReservationHandler(t *testing.T) {
 			wantCode: http.StatusUnprocessableEntity, wantReason: metav1.StatusReasonInvalid, wantMessage: "remove it there first"},
 		"an overlap that was there before": {
 			req: request(t, "jane", reservation("tenant-foo", "gpu-04"), reservation("tenant-foo", "gpu-04")), wantCode: http.StatusOK},
+		"an overlap by a person who runs the operator": {
+			req:      request(t, self+" with kubectl", reservation("tenant-foo", "gpu-04"), nil),
+			wantCode: http.StatusUnprocessableEntity, wantReason: metav1.StatusReasonInvalid, wantMessage: "remove it there first"},
 		"an overlap by the operator, whose commits are checked as a whole": {
 			req: request(t, self, reservation("tenant-foo", "gpu-04"), nil), wantCode: http.StatusOK},
 		"a selector that does not parse, by the operator": {
