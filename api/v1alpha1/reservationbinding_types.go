@@ -24,6 +24,7 @@ type ReservationBindingSpec struct {
 	//
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="!format.dns1123Subdomain().validate(self).hasValue()",message="must be the name of a Reservation"
 	// +required
 	ReservationName string `json:"reservationName"`
 

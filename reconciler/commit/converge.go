@@ -83,9 +83,18 @@ func (c *convergence) held(r v1alpha1.Reservation) {
 	switch ready := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionReady); {
 	case r.Status.ObservedGeneration < r.Generation || ready == nil:
 		c.busy.add(r.Name + " is being looked at")
-	case n.Locking == 0 && n.Releasing == 0 && ready.Status != metav1.ConditionTrue && ready.Reason != v1alpha1.ReasonNodesPending:
+	case ready.Status != metav1.ConditionTrue && !counted(ready.Reason):
 		c.busy.add(fmt.Sprintf("%s: %s", r.Name, ready.Message))
 	}
+}
+
+// counted reports whether the numbers of nodes say all that the reason of a Ready condition does.
+func counted(reason string) bool {
+	switch reason {
+	case v1alpha1.ReasonNodesPending, v1alpha1.ReasonNodesReleasing, v1alpha1.ReasonProgressing:
+		return true
+	}
+	return false
 }
 
 // draining counts a Reservation that is being deleted.

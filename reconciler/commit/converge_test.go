@@ -119,9 +119,15 @@ func TestConverge(t *testing.T) {
 			expected: []string{"a"}, wantText: "1 locked, x000 draining, x001 draining, x002 draining and 147 more"},
 		"a node that cannot be changed": {
 			own: []v1alpha1.Reservation{with(settled("a", "n1"), func(r *v1alpha1.Reservation) {
+				r.Status.Counts = v1alpha1.NodeCounts{Locking: 1}
 				unready(r, v1alpha1.ReasonNodePatchForbidden, "node n1 cannot be changed")
 			})},
-			expected: []string{"a"}, wantText: "1 locked, a: node n1 cannot be changed"},
+			expected: []string{"a"}, wantText: "0 locked, 1 being locked, a: node n1 cannot be changed"},
+		"a lock that stands, and cannot be kept": {
+			own: []v1alpha1.Reservation{with(settled("a", "n1"), func(r *v1alpha1.Reservation) {
+				unready(r, v1alpha1.ReasonTaintConflict, "node n1 has two taints")
+			})},
+			expected: []string{"a"}, wantText: "1 locked, a: node n1 has two taints"},
 		"one that is being deleted, with its nodes": {
 			own:      []v1alpha1.Reservation{settled("a", "n1"), with(with(settled("b", "gpu-04"), draining), deleting)},
 			expected: []string{"a"}, wantText: "1 locked, gpu-04 draining: 3 pods"},

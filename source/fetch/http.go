@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -101,8 +102,11 @@ func (l *httpLink) refusal(response *http.Response) error {
 	}
 	words, _ := io.ReadAll(io.LimitReader(response.Body, maxErrorBytes))
 	said := fmt.Sprintf("HTTP %d", code)
-	if text := oneLine(string(words)); text != "" && !strings.HasPrefix(text, "<") {
-		said += ": " + text
+	// Git servers say why in a line of plain text; pages and dumps are for their own logs.
+	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); kind == "text/plain" {
+		if text := oneLine(string(words)); text != "" {
+			said += ": " + text
+		}
 	}
 	anonymous := l.credentials.username == "" && l.credentials.bearer == ""
 	switch {
@@ -110,6 +114,8 @@ func (l *httpLink) refusal(response *http.Response) error {
 		return fail(AuthenticationFailed, "%s asks for credentials (%s): put username and password into a Secret and name it in secretRef", where, said)
 	case code == http.StatusUnauthorized && !mayFollow(l.address.base, response.Request.URL):
 		return fail(AuthenticationFailed, "%s redirects to %s, where its credentials are not sent (%s): change the URL to where the repository is", where, originOf(response.Request.URL), said)
+	case code == http.StatusForbidden && anonymous:
+		return fail(AuthenticationFailed, "%s forbids reading it without credentials (%s): check the URL; if it is right, put username and password into a Secret and name it in secretRef", where, said)
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		return fail(AuthenticationFailed, "%s refuses the credentials (%s): check that they are right, not expired, and may read the repository", where, said)
 	case code == http.StatusNotFound, code == http.StatusGone:

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -77,31 +78,43 @@ func TestHTTPAnswers(t *testing.T) {
 	secret := map[string][]byte{keyUsername: []byte("ada"), keyPassword: []byte("hunter2")}
 	for name, c := range map[string]struct {
 		code        int
-		body        string
+		kind, body  string
+		anonymous   bool
 		want        Reason
 		wantStalled bool
+		wantMessage string
 	}{
-		"401":                       {code: 401, want: AuthenticationFailed, wantStalled: true},
-		"403":                       {code: 403, want: AuthenticationFailed, wantStalled: true},
+		"401": {code: 401, want: AuthenticationFailed, wantStalled: true},
+		"403": {code: 403, want: AuthenticationFailed, wantStalled: true, wantMessage: "refuses the credentials (HTTP 403)"},
+		"403 to nobody in particular": {code: 403, anonymous: true, want: AuthenticationFailed, wantStalled: true,
+			wantMessage: "forbids reading it without credentials (HTTP 403): check the URL"},
+		"why, in plain text":        {code: 503, kind: "text/plain; charset=utf-8", body: "back at\nnoon", want: RepositoryUnreachable, wantMessage: "(HTTP 503: back at noon)"},
+		"a page":                    {code: 503, kind: "text/html", body: "back at noon", want: RepositoryUnreachable, wantMessage: "(HTTP 503)"},
+		"a dump":                    {code: 500, kind: "application/json", body: "{}", want: RepositoryUnreachable, wantMessage: "(HTTP 500)"},
 		"404":                       {code: 404, want: RepositoryNotFound, wantStalled: true},
 		"429":                       {code: 429, want: RepositoryUnreachable},
 		"503":                       {code: 503, want: RepositoryUnreachable},
 		"418":                       {code: 418, want: FetchFailed},
-		"echoes the credentials":    {code: 403, body: "ada:hunter2 YWRhOmh1bnRlcjI= hunter2\nis not allowed", want: AuthenticationFailed, wantStalled: true},
-		"an endless page":           {code: 500, body: strings.Repeat("hunter2 ", 1<<20), want: RepositoryUnreachable},
+		"echoes the credentials":    {code: 403, kind: "text/plain", body: "ada:hunter2 YWRhOmh1bnRlcjI= hunter2\nis not allowed", want: AuthenticationFailed, wantStalled: true},
+		"an endless page":           {code: 500, kind: "text/plain", body: strings.Repeat("hunter2 ", 1<<20), want: RepositoryUnreachable},
 		"refs that are no pkt-line": {code: 200, body: "zzzz", want: FetchFailed},
 		"refs that end early":       {code: 200, body: "001e# service=git-upload-pack\n00000155", want: FetchFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
+				w.Header().Set("Content-Type", cmp.Or(c.kind, "application/x-git-upload-pack-advertisement"))
 				w.WriteHeader(c.code)
 				_, _ = w.Write([]byte(c.body))
 			}))
 			t.Cleanup(server.Close)
-			_, err := Look(testContext(t), Remote{URL: server.URL + "/x.git", Secret: secret})
+			remote := Remote{URL: server.URL + "/x.git", Secret: secret}
+			if c.anonymous {
+				remote.Secret = nil
+			}
+			_, err := Look(testContext(t), remote)
 			e := requireError(t, err, c.want)
 			require.Equal(t, c.wantStalled, e.Stalled)
+			require.Contains(t, e.Message, c.wantMessage)
 			require.NotContains(t, e.Message, "hunter2")
 			require.NotContains(t, e.Message, "YWRhOmh1bnRlcjI=")
 		})

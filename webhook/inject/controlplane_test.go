@@ -105,7 +105,9 @@ func TestAdmission(t *testing.T) {
 		config := plane.AsUser(self, "system:masters")
 		operator, err := client.New(config, client.Options{Scheme: c.Scheme()})
 		require.NoError(t, err)
-		require.NoError(t, operator.Create(t.Context(), beta, client.DryRunAll))
+		err = operator.Create(t.Context(), beta.DeepCopy(), client.DryRunAll)
+		require.True(t, apierrors.IsInvalid(err), "a person who runs the operator: %v", err)
+		require.NoError(t, operator.Create(t.Context(), beta, client.DryRunAll, client.FieldOwner(v1alpha1.FieldManagerSource)))
 	})
 	t.Run("a binding without a right to its Reservation is refused", func(t *testing.T) {
 		thief := &v1alpha1.ReservationBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "elsewhere", Name: "thief"}, Spec: bind.Spec}

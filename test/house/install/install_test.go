@@ -158,13 +158,13 @@ func TestPeopleGetTheirRoles(t *testing.T) {
 
 func TestSamplesAreAccepted(t *testing.T) {
 	installed(t)
-	kubectl(t, "create", "namespace", "tenant-foo")
 	t.Cleanup(func() {
-		_, _ = plane.Kubectl(context.Background(), "delete", "namespace", "tenant-foo", "--wait=false")
+		_, _ = plane.Kubectl(context.Background(), "delete", "-k", root("config", "samples"), "--wait=false")
 	})
-	out := kubectl(t, "apply", "--dry-run=server", "-k", root("config", "samples"))
-	require.Equal(t, 4, strings.Count(out, "(server dry run)"), out)
+	out := kubectl(t, "apply", "-k", root("config", "samples"))
+	require.Equal(t, 5, strings.Count(out, " created"), out)
 	kubectl(t, "apply", "--server-side", "--dry-run=server", "-f", root("config", "samples", "pod.yaml"))
+	kubectl(t, "apply", "--server-side", "--dry-run=server", "-f", root("config", "samples", "reservationsource.yaml"))
 	kubectl(t, "apply", "--server-side", "--dry-run=server", "-f", root("tenants-example", "platform", "reservationsource.yaml"))
 }
 
