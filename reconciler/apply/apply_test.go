@@ -130,6 +130,19 @@ func TestACommitTakesTheLastNodeAway(t *testing.T) {
 			require.Len(t, applied(t, a, commit, names("")).Kept, 1)
 			require.Empty(t, counter.writes, "at rest nothing is written")
 			require.Len(t, applied(t, a, commit, names("n2")).Changed, 1)
+
+			// What somebody else added stays, as it does beside names of the commit.
+			edited := &v1alpha1.Reservation{}
+			require.NoError(t, admin(t).Get(t.Context(), client.ObjectKey{Name: name}, edited))
+			edited.Spec.ReservedNodes = append(edited.Spec.ReservedNodes, "n3")
+			require.NoError(t, admin(t).Update(t.Context(), edited, client.FieldOwner("kubectl-edit")))
+			p = previewed(t, a, commit, names(""))
+			require.Len(t, p.Findings, 1)
+			require.True(t, p.Findings[0].Warning)
+			require.Contains(t, p.Findings[0].Message, `the field manager "kubectl-edit" set it, and it stays`)
+			require.Empty(t, a.Apply(t.Context(), commit, p).Failed)
+			live, _, _ = unstructured.NestedStringSlice(get(t, a.Live, p.Steps[0].Entry()).Object, "spec", "reservedNodes")
+			require.Equal(t, []string{"n3"}, live)
 		})
 	}
 }

@@ -2,6 +2,10 @@ package apply
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -16,7 +20,8 @@ import (
 
 var reservedNodes = []string{"spec", "reservedNodes"}
 
-// emptied returns one of the live names of a Reservation that the commit leaves none of; empty for all other objects.
+// emptied returns one of the live names of a Reservation that the commit leaves none of; empty for all other objects,
+// and if somebody else set one of the names: it stays, and with it the set.
 func emptied(object, live *unstructured.Unstructured) string {
 	if live == nil || object.GetKind() != "Reservation" {
 		return ""
@@ -26,10 +31,14 @@ func emptied(object, live *unstructured.Unstructured) string {
 		return ""
 	}
 	names, _, _ = unstructured.NestedStringSlice(live.Object, reservedNodes...)
-	if len(names) == 0 {
+	if len(names) == 0 || slices.ContainsFunc(slices.Collect(maps.Values(foreignFields(live))), hasReservedNode) {
 		return ""
 	}
 	return names[0]
+}
+
+func hasReservedNode(fields []string) bool {
+	return slices.ContainsFunc(fields, func(field string) bool { return strings.HasPrefix(field, "spec.reservedNodes[") })
 }
 
 // tryApply is what server-side apply would answer. Names that are to be emptied are tried as a single one.
@@ -49,11 +58,18 @@ func (a *Applier) tryApply(ctx context.Context, object, live *unstructured.Unstr
 	return unstructured.SetNestedStringSlice(object.Object, []string{}, reservedNodes...)
 }
 
-// empty takes all names off a live Reservation that the commit leaves none of.
+// empty takes all names off a live Reservation that the commit leaves none of. A name that somebody added since the
+// preview is a conflict, and the commit is looked at again.
 func (a *Applier) empty(ctx context.Context, object, live *unstructured.Unstructured) error {
 	if emptied(object, live) == "" {
 		return nil
 	}
-	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"reservedNodes":[]}}`))
-	return a.Client.Patch(ctx, live.DeepCopy(), patch, client.FieldOwner(v1alpha1.FieldManagerSource))
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": live.GetResourceVersion()},
+		"spec":     map[string]any{"reservedNodes": []string{}},
+	})
+	if err != nil {
+		return err
+	}
+	return a.Client.Patch(ctx, live.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldManagerSource))
 }

@@ -44,7 +44,10 @@ func suspended(ctx context.Context, x *run) *report.Outcome {
 func restUntilDue(ctx context.Context, x *run) *report.Outcome {
 	m := x.memory
 	requested := x.source.Annotations[v1alpha1.AnnotationReconcileRequest]
-	if requested != "" && requested != x.source.Status.LastHandledReconcileAt || x.drifted(ctx) {
+	switch {
+	case requested != "" && requested != x.source.Status.LastHandledReconcileAt:
+		m.verdict, m.trouble = nil, nil
+	case x.drifted(ctx):
 		m.verdict = nil
 	}
 	// A tenth earlier: the queue comes back with a jitter.

@@ -276,26 +276,8 @@ func TestSecretIsMissing(t *testing.T) {
 	require.NotNil(t, s.GetConditions())
 }
 
-// What a Secret holds is in no status, event or report.
-func TestSecretsAreNotRepeated(t *testing.T) {
-	k := start(t)
-	const password = "open-sesame"
-	require.NoError(t, admin.Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.OperatorNamespace, Name: "credentials"},
-		StringData: map[string]string{"username": "u", "password": password},
-	}))
-	s := follow(t, "http://127.0.0.1:1/tenants.git", func(s *v1alpha1.ReservationSource) { s.Spec.SecretRef = &v1alpha1.LocalReference{Name: "credentials"} })
-	s = awaitReason(t, s, v1alpha1.ReasonRepositoryUnreachable, "127.0.0.1:1")
-	require.Equal(t, int64(-1), s.Status.ObservedGeneration)
-	for _, condition := range s.Status.Conditions {
-		require.NotContains(t, condition.Message, password)
-	}
-	for _, line := range k.reported() {
-		require.NotContains(t, line, password)
-	}
-}
-
-// A real server refuses the credentials: that is said, without them, and correcting the Secret is enough.
+// A real server refuses the credentials: that is said, without them. Who has corrected the Secret may ask for another
+// try, however long the interval.
 func TestWrongCredentials(t *testing.T) {
 	k := start(t)
 	settling(t, nil)
@@ -313,6 +295,7 @@ func TestWrongCredentials(t *testing.T) {
 	t.Cleanup(func() { _ = admin.Delete(context.Background(), secret) })
 	s := follow(t, server.HTTPAddress()+"/tenants.git", func(s *v1alpha1.ReservationSource) {
 		s.Spec.SecretRef = &v1alpha1.LocalReference{Name: secret.Name}
+		s.Spec.Interval.Duration = time.Hour
 	})
 	s = awaitReason(t, s, v1alpha1.ReasonAuthenticationFailed, server.HTTPAddress(), "refuses the credentials")
 	require.Equal(t, metav1.ConditionFalse, ready(s).Status)
@@ -322,6 +305,9 @@ func TestWrongCredentials(t *testing.T) {
 
 	secret.StringData = map[string]string{"password": "the-right-one"}
 	require.NoError(t, admin.Update(t.Context(), secret))
+	change(t, s, func(s *v1alpha1.ReservationSource) {
+		s.Annotations = map[string]string{v1alpha1.AnnotationReconcileRequest: "the Secret is right now"}
+	})
 	s = awaitReady(t, s, r.head())
 	status, err := json.Marshal(s.Status)
 	require.NoError(t, err)

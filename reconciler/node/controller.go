@@ -265,6 +265,9 @@ func (r *Reconciler) patch(ctx context.Context, s Snapshot, step Step) (ctrl.Res
 	case apierrors.IsNotFound(err):
 		return ctrl.Result{}, nil
 	case apierrors.IsForbidden(err):
+		if r.Ledger.Get(s.Node.Name).Reason != v1alpha1.ReasonNodePatchForbidden {
+			logf.FromContext(ctx).Error(err, "a node may not be changed; it is tried again once in a while", "again", retryForbidden)
+		}
 		r.Ledger.Set(s.Node.Name, report.NodeReport{
 			Reason: v1alpha1.ReasonNodePatchForbidden, Message: report.NodePatchForbidden(s.Node.Name, err),
 		})

@@ -158,8 +158,11 @@ func (s Snapshot) release() Step {
 		return s.unenforced()
 	case !s.Listed:
 		return Step{Action: List}
+	case !lock.Bears(s.Node) && len(s.Pods) > 0:
+		// That it never bore one cannot be told from that somebody tore it off. The index lets nobody in meanwhile.
+		return Step{Action: Wait, WaitingFor: waitingFor(s.Pods), After: recheck}
 	case !lock.Bears(s.Node):
-		return Step{Action: Drained} // without a lock there is nothing to wait for: nobody was promised anything
+		return Step{Action: Drained}
 	case len(s.Pods) == 0 && unreachable(s.Node):
 		return s.unreachable()
 	case len(s.Pods) == 0:

@@ -213,7 +213,10 @@ func TestNext(t *testing.T) {
 			node: draining("alpha", uncordoned, func(n *corev1.Node) { delete(n.Annotations, v1alpha1.AnnotationCordoned) }), grant: &releasingByAlpha,
 			reservation: alpha, listed: true, pods: one, want: node.Wait, wantText: "alpha/p1",
 		},
-		"a node that was never locked has nothing to wait for": {node: free(), grant: &releasingByAlpha, reservation: alpha, listed: true, pods: one, want: node.Drained},
+		"a node that bears no lock and no pod has nothing to wait for": {node: free(), grant: &releasingByAlpha, reservation: alpha, listed: true, want: node.Drained},
+		"a node whose lock was torn off waits for the tenant's pods all the same, and is not touched": {
+			node: free(), grant: &releasingByAlpha, reservation: alpha, listed: true, pods: one, want: node.Wait, wantText: "alpha/p1",
+		},
 		"a label put on by hand is drained like a lock": {
 			node:  free(func(n *corev1.Node) { n.Labels = map[string]string{v1alpha1.LabelTenant: "alpha"} }),
 			grant: &allocate.Grant{Reservation: allocate.Orphan, Phase: allocate.Releasing}, listed: true, want: node.Drained,

@@ -18,8 +18,9 @@ type arrow struct {
 var arrows = []arrow{
 	{"api", nil},
 	{"source", []string{"api", "source"}},
+	{"reconciler", []string{"api", "reconciler"}},
 	// What source hands over are rendered objects and findings; only commit knows how they come about.
-	{"reconciler", []string{"api", "reconciler", "source/render", "source/check"}},
+	{"reconciler/apply", []string{"api", "reconciler", "source/render", "source/check"}},
 	{"reconciler/commit", []string{"api", "reconciler", "source"}},
 	// The webhooks decide by the same rules as the reconcilers, and start nothing of theirs.
 	{"webhook", []string{"api", "webhook", "reconciler/allocate", "reconciler/binding", "source/check", "source/render"}},

@@ -28,6 +28,7 @@ var Pure = []string{
 	"reconciler/commit/history.go",
 	"reconciler/commit/text.go",
 	"reconciler/lock/*.go",
+	"reconciler/node/drain.go",
 	"reconciler/node/pods.go",
 	"reconciler/node/step.go",
 	"reconciler/plan/*.go",
