@@ -424,11 +424,15 @@ func TestWhoseNodeItIsSaysItsLabel(t *testing.T) {
 		w.reconcile()
 		require.EqualValues(t, 1, w.said().PodsLeft)
 	})
-	t.Run("a node without a lock has nothing to wait for and is not cordoned", func(t *testing.T) {
+	t.Run("a node without a lock is left as it is, and keeps its entry until the tenant's pods have ended", func(t *testing.T) {
 		w := newWorld(t)
 		w.join()
-		w.run("somebodys")
+		p := w.run("own")
 		w.grant(true, w.releasing())
+		w.reconcile()
+		require.False(t, w.said().Drained)
+		require.EqualValues(t, 1, w.said().PodsLeft)
+		w.end(p)
 		w.reconcile()
 		require.True(t, w.said().Drained)
 		require.Empty(t, w.wrote())
