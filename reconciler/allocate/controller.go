@@ -28,9 +28,10 @@ const (
 	// maxBytes bounds the index well below a ConfigMap's 1 MiB.
 	maxBytes = 900 << 10
 	// proofTimeout bounds the wait for the API server to enforce a written index; proofRetry is the pause before
-	// the next try, and proofInterval how often a standing fence is asked again.
+	// the second try, which doubles up to proofRetryMax, and proofInterval how often a standing fence is asked again.
 	proofTimeout  = 5 * time.Second
 	proofRetry    = 2 * time.Second
+	proofRetryMax = 15 * time.Second
 	proofInterval = time.Minute
 	// keepRetry is the pause before the finalizer is tried again on a Reservation that did not take it.
 	keepRetry = 2 * time.Second
@@ -298,7 +299,7 @@ func (r *Reconciler) prove(ctx context.Context, decision Decision) ctrl.Result {
 			report.FenceIntact(standing)
 			r.View.Doubt(report.FenceAdvice(err))
 			r.View.Publish(decision, standing)
-			return ctrl.Result{RequeueAfter: proofRetry}
+			return ctrl.Result{RequeueAfter: min(proofRetry<<min(r.refused-1, 3), proofRetryMax)}
 		}
 		r.provenAt, r.refused = r.Clock.Now(), 0
 	}

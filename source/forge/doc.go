@@ -3,8 +3,8 @@
 // In come the name of a source, a revision, a [State] and a sentence; out goes nothing that could hold up the commit:
 // a [Reporter] that fails is reported, and the commit goes on. It never decides anything about a commit.
 //
-// For now there is only the hook: [Silent], which tells nobody. Statuses and comments on the forges take its place
-// when spec.commitStatus is supported; until then the API refuses that field.
+// For now there is only the hook, and nothing hangs on it. Statuses and comments on the forges come with
+// spec.commitStatus; until then the API refuses that field.
 //
 //	err := reporter.Report(ctx, source, "main@sha1:…", forge.Pending, "9 locked, gpu-04 draining: 3 pods")
 package forge

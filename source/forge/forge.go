@@ -26,11 +26,3 @@ type Reporter interface {
 	// up nothing.
 	Report(ctx context.Context, source *v1alpha1.ReservationSource, revision string, state State, text string) error
 }
-
-// Silent is the Reporter that tells nobody.
-type Silent struct{}
-
-// Report does nothing.
-func (Silent) Report(context.Context, *v1alpha1.ReservationSource, string, State, string) error {
-	return nil
-}

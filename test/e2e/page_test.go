@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,6 +28,15 @@ func TestPage(t *testing.T) {
 		out, err := shared.Kubectl(t.Context(), args...)
 		require.NoError(t, err)
 		return out
+	}
+	// What a person types into the editor, as a sed script for the lines of spec.reservedNodes.
+	kubectlEdit := func(script string) {
+		t.Helper()
+		editor := filepath.Join(t.TempDir(), "editor")
+		text := "#!/bin/sh\nexec sed -i '/^  reservedNodes:/,/^  [a-zA-Z]/{ " + script + " }' \"$1\"\n"
+		require.NoError(t, os.WriteFile(editor, []byte(text), 0o700))
+		t.Setenv("KUBE_EDITOR", editor)
+		require.Contains(t, kubectl("edit", "reservation", "tenant-foo-reservation"), "edited")
 	}
 	t.Cleanup(func() {
 		deleteReservation(t, "tenant-foo-reservation")
@@ -69,18 +79,14 @@ func TestPage(t *testing.T) {
 	require.Empty(t, node(t, where).Labels[v1alpha1.LabelTenant])
 
 	// Day-2: adding a node to an existing tenant.
-	edit(t, "tenant-foo-reservation", func(r *v1alpha1.Reservation) {
-		r.Spec.ReservedNodes = append(r.Spec.ReservedNodes, "gpu-05")
-	})
+	kubectlEdit("s/- gpu-04/- gpu-04\\n  - gpu-05/")
 	eventually(t, func(c *assert.CollectT) { requireLocked(c, "gpu-05", "tenant-foo", "tenant-foo-reservation") })
 
 	// Releasing capacity: gpu-04 runs a pod, is cordoned, waits, and is then free for anybody.
 	long := pod("tenant-foo", "long-training", "gpu-04")
 	long.Labels = map[string]string{"app.kubernetes.io/managed-by": "tenant-foo"}
 	require.Equal(t, "gpu-04", running(t, long))
-	edit(t, "tenant-foo-reservation", func(r *v1alpha1.Reservation) {
-		r.Spec.ReservedNodes = []string{"gpu-01", "gpu-02", "gpu-03", "gpu-05"}
-	})
+	kubectlEdit("/- gpu-04/d")
 	eventually(t, func(c *assert.CollectT) {
 		require.Contains(c, kubectlLine(c, "gpu-04", "get", "nodes", "-l", "reserved.tenant=tenant-foo"), "SchedulingDisabled")
 	})
