@@ -405,9 +405,12 @@ func TestAStandingFenceIsAskedAgainInAWhile(t *testing.T) {
 	c.stand(errors.New("no"))
 	require.Equal(t, 2*time.Second, reconcile(t, r).RequeueAfter)
 	require.True(t, enforced(), "one no may be a restart of the API server")
-	require.Equal(t, 2*time.Second, reconcile(t, r).RequeueAfter)
+	require.Equal(t, 4*time.Second, reconcile(t, r).RequeueAfter)
 	require.False(t, enforced(), "two are none")
 	require.Equal(t, 2, proofs())
+	for _, seconds := range []time.Duration{8, 15, 15} {
+		require.Equal(t, seconds*time.Second, reconcile(t, r).RequeueAfter)
+	}
 	c.stand(nil)
 	require.Equal(t, time.Minute, reconcile(t, r).RequeueAfter)
 	require.True(t, enforced())
