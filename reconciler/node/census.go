@@ -18,8 +18,8 @@ const (
 	// censusDelay is how long after a lock its foreign pods are counted, and censusSpread over how much more time the
 	// nodes of a large Reservation are spread: locking goes first, and the answer is in no hurry, since the fence
 	// lets no new ones in.
-	censusDelay  = 2 * time.Second
-	censusSpread = 8 * time.Second
+	censusDelay  = 5 * time.Second
+	censusSpread = 15 * time.Second
 	// recount is how often they are counted again while there are any.
 	recount = 30 * time.Second
 )
