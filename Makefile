@@ -18,14 +18,15 @@ TOOL := go tool -modfile=test/tools/go.mod
 comma_list = $(subst $(eval) ,;,$(patsubst %,./%/...,$(wildcard $(1))))
 # Build a command and become it, so that whoever ends make ends it too; go run would leave it behind.
 built = mkdir -p bin && go build -o bin/$(notdir $(1)) $(1) && exec bin/$(notdir $(1))
-# The race detector needs a C compiler.
+# The race detector needs a C compiler. Only the timed tests do without it: their own process does no more than ask.
 RACE = $(if $(shell command -v "$$(go env CC)"),-race)
-# Packages whose tests start a control plane, all others, and those that have the machine to themselves and are played
-# each time: one waits for the operator's own process, of whose source go test's cache knows nothing, the other plays a
-# fresh seed, and its tasks take turns. The race detector would find nothing there.
-PLANE = $(filter-out $(ALONE),$(shell go list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./... | sed -n 's|^\([^ ]*\)\.test .*/test/controlplane\( .*\)\?$$|\1|p'))
-UNIT = $(filter-out $(PLANE) $(ALONE),$(shell go list ./...))
-ALONE = $(shell go list ./test/sim ./test/e2e)
+# Packages whose tests start a control plane, and all others; but for two that are played each time: the simulation has
+# a fresh seed, and the timed tests wait for the operator's own process, of whose source go test's cache knows nothing.
+# Those measure times and have the machine to themselves.
+PLANE = $(filter-out $(TIMED),$(shell go list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./... | sed -n 's|^\([^ ]*\)\.test .*/test/controlplane\( .*\)\?$$|\1|p'))
+UNIT = $(filter-out $(PLANE) $(SIM) $(TIMED),$(shell go list ./...))
+SIM = $(shell go list ./test/sim)
+TIMED = $(shell go list ./test/e2e)
 
 ##@ Start here
 
@@ -39,11 +40,12 @@ demo: ## Play the story of a commit on a control plane of its own and stay up; O
 	@$(call built,./test/demo) $(if $(ONCE),--once)
 
 .PHONY: test
-test: controlplane-build vet lint ## Run every test: units, then those with a control plane, simulation and story last.
+test: controlplane-build vet lint ## Run every test: units, the simulation, those with a control plane, the timed ones last and alone.
 	@failed=0; \
 	go test $(RACE) $(TESTFLAGS) $(UNIT) || failed=1; \
+	go test $(RACE) -count=1 $(TESTFLAGS) $(SIM) || failed=1; \
 	go test $(RACE) -p 3 -timeout 20m $(TESTFLAGS) $(PLANE) || failed=1; \
-	go test -p 1 -count=1 -timeout 20m $(TESTFLAGS) $(ALONE) || failed=1; \
+	go test -p 1 -count=1 -timeout 20m $(TESTFLAGS) $(TIMED) || failed=1; \
 	exit $$failed
 
 .PHONY: bench
