@@ -294,16 +294,18 @@ func (r *Reconciler) prove(ctx context.Context, decision Decision) ctrl.Result {
 		defer cancel()
 		if err := r.Fence.Await(ctx, decision.Index.Version); err != nil {
 			r.refused++
-			standing = standing && r.refused < 2
+			doubt := report.FenceAdvice(err)
+			if standing = standing && r.refused < 2; standing {
+				doubt = ""
+			}
 			logf.FromContext(ctx).Error(err, "the fence is not proven; no node is locked or released until it is", "again", standing)
 			report.FenceIntact(standing)
-			r.View.Doubt(report.FenceAdvice(err))
-			r.View.Publish(decision, standing)
+			r.View.Publish(decision, doubt)
 			return ctrl.Result{RequeueAfter: min(proofRetry<<min(r.refused-1, 3), proofRetryMax)}
 		}
 		r.provenAt, r.refused = r.Clock.Now(), 0
 	}
 	report.FenceIntact(true)
-	r.View.Publish(decision, true)
+	r.View.Publish(decision, "")
 	return ctrl.Result{RequeueAfter: proofInterval}
 }

@@ -63,7 +63,7 @@ func TestANodeThatIsThereAfterAllIsNotForgotten(t *testing.T) {
 	}
 	server := serving(t, interceptor.Funcs{}, objects...)
 	r := worker(server, server)
-	r.View.Publish(Decision{Index: index}, true)
+	r.View.Publish(Decision{Index: index}, "")
 	decided := Index{Grants: map[string]Grant{}}
 	require.NoError(t, r.keepLocked(t.Context(), Snapshot{Index: index, Drained: map[string]bool{"n4": true}}, decided))
 	require.Equal(t, map[string]Grant{"n1": releasing, "n3": releasing}, decided.Grants)
@@ -76,13 +76,13 @@ func TestAWithheldNodeIsToldOfTheNextPublication(t *testing.T) {
 	v, l := &View{}, &listener{}
 	l.listen(v)
 	d := Decision{Index: Index{Version: 1, Grants: map[string]Grant{"n1": {Reservation: "foo"}, "n2": {Reservation: "foo"}}}}
-	v.Publish(d, true)
+	v.Publish(d, "")
 	l.take()
 	v.Withhold([]string{"n1"})
 	v.Withhold([]string{"n2"})
 	_, _, _, enforced := v.Grant("n1")
 	require.False(t, enforced)
-	v.Publish(d, true)
+	v.Publish(d, "")
 	nodes, _ := l.take()
 	require.Equal(t, []string{"n1", "n2"}, nodes)
 	_, _, _, enforced = v.Grant("n1")

@@ -78,7 +78,7 @@ func (r *StatusReconciler) reconcile(ctx context.Context, name string) (ctrl.Res
 	status.Conditions = reservation.Status.Conditions
 	reservation.Status = status
 	outcome.Mark(reservation)
-	markFence(reservation, facts)
+	markFence(reservation, facts.Doubt)
 	markExclusive(reservation, facts.Nodes)
 	c := status.Counts
 	report.ReservationNodes(name, reservation.Spec.Tenant, int(c.Locked), int(c.Releasing), int(c.Locking+c.Pending))
@@ -114,9 +114,7 @@ func (r *StatusReconciler) gather(ctx context.Context, reservation *v1alpha1.Res
 	if generation != reservation.Generation {
 		return ReservationFacts{}, false, nil
 	}
-	facts := ReservationFacts{Reservation: reservation, Pending: pending, Nodes: make([]NodeFacts, 0, len(granted))}
-	facts.Enforced, _ = r.View.Enforced()
-	facts.Doubt = r.View.Doubts()
+	facts := ReservationFacts{Reservation: reservation, Pending: pending, Nodes: make([]NodeFacts, 0, len(granted)), Doubt: r.View.Doubt()}
 	for _, name := range granted {
 		grant, _, _, _ := r.View.Grant(name)
 		n := NodeFacts{Name: name, Phase: grant.Phase, Report: r.Ledger.Get(name)}
@@ -138,14 +136,14 @@ func (r *StatusReconciler) gather(ctx context.Context, reservation *v1alpha1.Res
 	return facts, true, nil
 }
 
-func markFence(r *v1alpha1.Reservation, f ReservationFacts) {
+func markFence(r *v1alpha1.Reservation, doubt string) {
 	c := metav1.Condition{
 		Type: v1alpha1.ConditionFenceIntact, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonFenceProven,
 		Message: "the API server was seen to refuse foreign pods on reserved nodes", ObservedGeneration: r.Generation,
 	}
-	if !f.Enforced {
+	if doubt != "" {
 		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonFenceNotProven
-		c.Message = f.unproven("")
+		c.Message = "the API server was not seen to refuse foreign pods on reserved nodes; " + doubt
 	}
 	conditions.Set(r, &c)
 }

@@ -333,7 +333,7 @@ func TestAReservationSaysWhyThereIsNoDecision(t *testing.T) {
 			cl.did()
 			reconcileStatus()
 			require.Empty(t, cl.did())
-			cl.view.Publish(allocate.Decision{Generations: map[string]int64{"foo": 1}}, true)
+			cl.view.Publish(allocate.Decision{Generations: map[string]int64{"foo": 1}}, "")
 			require.Zero(t, reconcileStatus())
 			is(t, cl.reservation("foo"), v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonSucceeded)
 		})
@@ -344,7 +344,7 @@ func TestAReservationSaysWhyThereIsNoDecision(t *testing.T) {
 func TestAnOldCacheUndoesNothing(t *testing.T) {
 	c := newCluster(t)
 	c.reserve("foo", "n1")
-	c.view.Publish(allocate.Decision{Generations: map[string]int64{"foo": 1}}, true)
+	c.view.Publish(allocate.Decision{Generations: map[string]int64{"foo": 1}}, "")
 	old := c.reservation("foo")
 	old.Finalizers = []string{v1alpha1.FinalizerRelease}
 	require.NoError(t, c.admin.Update(t.Context(), old.DeepCopy()))

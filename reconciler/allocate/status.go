@@ -37,10 +37,8 @@ type ReservationFacts struct {
 	Nodes []NodeFacts
 	// Pending are those that it claims and does not hold, sorted by name.
 	Pending []v1alpha1.PendingNode
-	// Enforced says that the API server enforces the index, and Doubt what to do if it does not; empty
-	// until it was asked.
-	Enforced bool
-	Doubt    string
+	// Doubt is empty if the API server enforces the index, and else what to do about that.
+	Doubt string
 }
 
 // Counts returns how many nodes are where.
@@ -84,7 +82,7 @@ func Describe(f ReservationFacts) (v1alpha1.ReservationStatus, report.Outcome) {
 		switch {
 		case n.Phase != Held:
 			status.Releasing = append(status.Releasing, releasing(n))
-		case !n.InOrder && n.Exists && !f.Enforced && !f.isPending(n.Name):
+		case !n.InOrder && n.Exists && f.Doubt != "" && !f.isPending(n.Name):
 			status.Pending = append(status.Pending, v1alpha1.PendingNode{Name: n.Name, Reason: v1alpha1.PendingFenceNotProven})
 		}
 	}
@@ -93,15 +91,6 @@ func Describe(f ReservationFacts) (v1alpha1.ReservationStatus, report.Outcome) {
 	status.Releasing = status.Releasing[:min(len(status.Releasing), maxListed)]
 	status.Pending = status.Pending[:min(len(status.Pending), maxListed)]
 	return status, outcome
-}
-
-// unproven says that the fence is not proven, what follows from that, and what to do about it, if that is known yet.
-func (f ReservationFacts) unproven(consequence string) string {
-	message := "the API server was not seen to refuse foreign pods on reserved nodes" + consequence
-	if f.Doubt == "" {
-		return message
-	}
-	return message + "; " + f.Doubt
 }
 
 func (f ReservationFacts) isPending(node string) bool {
@@ -141,8 +130,9 @@ func (f ReservationFacts) outcome(status v1alpha1.ReservationStatus) report.Outc
 	switch {
 	case troubled > 0:
 		return report.Waiting(trouble.Reason, trouble.Message+more(troubled-1), 0)
-	case !f.Enforced:
-		return report.Waiting(v1alpha1.ReasonFenceNotProven, f.unproven(", so none is locked or released until it is"), 0)
+	case f.Doubt != "":
+		return report.Waiting(v1alpha1.ReasonFenceNotProven, "the API server was not seen to refuse foreign pods on reserved "+
+			"nodes, so none is locked or released until it is; "+f.Doubt, 0)
 	case len(status.Releasing) > 0:
 		n := status.Releasing[0]
 		return report.Waiting(v1alpha1.ReasonNodesReleasing, fmt.Sprintf("node %s is being released%s%s",

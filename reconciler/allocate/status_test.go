@@ -130,7 +130,7 @@ func TestDescribe(t *testing.T) {
 			if c.change != nil {
 				c.change(&r)
 			}
-			facts := ReservationFacts{Reservation: &r, Nodes: c.nodes, Pending: c.pending, Enforced: !c.unenforced, Doubt: "look there"}
+			facts := ReservationFacts{Reservation: &r, Nodes: c.nodes, Pending: c.pending, Doubt: doubt(!c.unenforced)}
 			before := r.DeepCopy()
 			status, outcome := Describe(facts)
 			c.want.ObservedGeneration, c.want.Namespaces = 4, []string{"a", "z"}
@@ -148,7 +148,7 @@ func TestDescribe(t *testing.T) {
 
 func TestCases_A28_TheStatusOfALargeReservationIsBounded(t *testing.T) {
 	r := res("foo")
-	facts := ReservationFacts{Reservation: &r, Enforced: true}
+	facts := ReservationFacts{Reservation: &r}
 	for i := range 3000 {
 		facts.Nodes = append(facts.Nodes, leaving(fmt.Sprintf("gpu-%04d", i), report.NodeReport{WaitingFor: strings.Repeat("x", 300)}))
 		facts.Pending = append(facts.Pending, why(fmt.Sprintf("gpu-%04d", 5000+i), v1alpha1.PendingNotFound))
@@ -205,19 +205,25 @@ func TestMarkExclusiveNamesTheForeignPods(t *testing.T) {
 	require.True(t, strings.HasSuffix(c.Message, "(and 3 more)"), c.Message)
 }
 
+// doubt is what View.Publish is told of a fence that stands or does not.
+func doubt(enforced bool) string {
+	if enforced {
+		return ""
+	}
+	return "look there"
+}
+
 func TestMarkFence(t *testing.T) {
 	r := res("foo", generation(2))
-	markFence(&r, ReservationFacts{Enforced: true})
+	markFence(&r, "")
 	first := r.Status.Conditions[0]
 	require.Equal(t, metav1.ConditionTrue, first.Status)
 	require.EqualValues(t, 2, first.ObservedGeneration)
 	time.Sleep(2 * time.Millisecond)
-	markFence(&r, ReservationFacts{Enforced: true})
+	markFence(&r, "")
 	require.Equal(t, first, r.Status.Conditions[0], "what is so already keeps its time")
-	markFence(&r, ReservationFacts{Doubt: "look there"})
+	markFence(&r, doubt(false))
 	require.Equal(t, metav1.ConditionFalse, r.Status.Conditions[0].Status)
 	require.Equal(t, v1alpha1.ReasonFenceNotProven, r.Status.Conditions[0].Reason)
 	require.Equal(t, "the API server was not seen to refuse foreign pods on reserved nodes; look there", r.Status.Conditions[0].Message)
-	markFence(&r, ReservationFacts{})
-	require.Equal(t, "the API server was not seen to refuse foreign pods on reserved nodes", r.Status.Conditions[0].Message, "nobody asked yet")
 }

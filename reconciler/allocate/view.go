@@ -25,10 +25,8 @@ type View struct {
 	withheld map[string]bool
 	// failure is why there is no newer decision.
 	failure error
-	// doubt says what to do about a fence that is not proven, and doubted that it says something new since the last
-	// publication.
-	doubt   string
-	doubted bool
+	// doubt says what to do about a fence that is not proven.
+	doubt string
 	// bound is that of the last enforced index; nil before there was one.
 	bound []string
 }
@@ -47,13 +45,12 @@ func (v *View) Watch(onNode, onReservation func(name string)) {
 	}
 }
 
-// Publish makes a decision the one that everybody sees. Enforced says that the API server was seen to enforce its
-// index; an index that is not enforced must not be acted on.
-func (v *View) Publish(decision Decision, enforced bool) {
-	index := decision.Index
+// Publish makes a decision the one that everybody sees. Doubt is empty if the API server was seen to enforce its index,
+// and else what to do about that; an index that is not enforced must not be acted on.
+func (v *View) Publish(decision Decision, doubt string) {
+	index, enforced := decision.Index, doubt == ""
 	v.mu.Lock()
-	nodes, reservations := v.changes(decision, enforced)
-	v.doubted = false
+	nodes, reservations := v.changes(decision, doubt)
 	for node := range v.withheld {
 		nodes[node] = true // whoever looked meanwhile was told to wait
 	}
@@ -62,7 +59,7 @@ func (v *View) Publish(decision Decision, enforced bool) {
 	if enforced && (v.bound == nil || !slices.Equal(v.bound, index.Bound)) {
 		v.bound, onBound = append([]string{}, index.Bound...), v.onBound
 	}
-	v.index, v.enforced, v.nodes = index, enforced, map[string][]string{}
+	v.index, v.enforced, v.doubt, v.nodes = index, enforced, doubt, map[string][]string{}
 	v.pending, v.generations, v.failure = decision.Pending, decision.Generations, nil
 	for _, node := range slices.Sorted(maps.Keys(index.Grants)) {
 		holder := index.Grants[node].Reservation
@@ -105,16 +102,8 @@ func (v *View) Fail(err error) {
 	v.failure = err
 }
 
-// Doubt notes, for the next publication, what to do about a fence that is not proven.
-func (v *View) Doubt(advice string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.doubted = v.doubted || v.doubt != advice
-	v.doubt = advice
-}
-
-// Doubts returns what to do about a fence that is not proven; empty if nothing was noted.
-func (v *View) Doubts() string {
+// Doubt returns what to do about the fence if the last publication is not enforced; empty if it is, and before the first.
+func (v *View) Doubt() string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.doubt
@@ -138,7 +127,8 @@ func (v *View) Again(node string) {
 }
 
 // changes returns the nodes and the Reservations that the decision says something new of.
-func (v *View) changes(d Decision, enforced bool) (nodes, reservations map[string]bool) {
+func (v *View) changes(d Decision, doubt string) (nodes, reservations map[string]bool) {
+	enforced := doubt == ""
 	nodes, reservations = map[string]bool{}, map[string]bool{}
 	for node, grant := range d.Index.Grants {
 		before, had := v.index.Grants[node]
@@ -155,7 +145,7 @@ func (v *View) changes(d Decision, enforced bool) (nodes, reservations map[strin
 		}
 	}
 	for name, generation := range d.Generations {
-		if v.generations[name] != generation || !slices.Equal(d.Pending[name], v.pending[name]) || enforced != v.enforced || v.doubted && !enforced {
+		if v.generations[name] != generation || !slices.Equal(d.Pending[name], v.pending[name]) || doubt != v.doubt || enforced != v.enforced {
 			reservations[name] = true
 		}
 	}

@@ -90,11 +90,11 @@ func TestViewTellsWhatChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			v, l := &View{}, &listener{}
 			l.listen(v)
-			v.Publish(first, true)
+			v.Publish(first, "")
 			nodes, reservations := l.take()
 			require.Equal(t, []string{"n1", "n2", "n3"}, nodes, "the first publication tells of everything")
 			require.Equal(t, []string{"bar", "foo"}, reservations)
-			v.Publish(c.next, !c.unenforced)
+			v.Publish(c.next, doubt(!c.unenforced))
 			nodes, reservations = l.take()
 			require.Equal(t, c.wantNodes, nodes)
 			require.Equal(t, c.wantReservations, reservations)
@@ -116,7 +116,7 @@ func TestViewAnswers(t *testing.T) {
 	v.Fail(errors.New("no"))
 	require.EqualError(t, v.Failure(), "no")
 	reasons := []v1alpha1.PendingNode{why("n9", v1alpha1.PendingNotFound)}
-	v.Publish(decided(7, grants{"n2": holds("foo"), "n1": releases("foo"), "n3": frees(Orphan)}, pending{"foo": reasons}, map[string]int64{"foo": 3}), true)
+	v.Publish(decided(7, grants{"n2": holds("foo"), "n1": releases("foo"), "n3": frees(Orphan)}, pending{"foo": reasons}, map[string]int64{"foo": 3}), "")
 	require.NoError(t, v.Failure(), "a publication ends a failure")
 	grant, granted, version, enforced := v.Grant("n1")
 	require.Equal(t, releases("foo"), grant)
@@ -163,7 +163,7 @@ func TestViewIsReadFromItsWatchersAndManyMore(t *testing.T) {
 		})
 	}
 	for i := range int64(500) {
-		v.Publish(decided(i+1, grants{"n1": holds("foo", string(rune('a'+i%26)))}, nil, map[string]int64{"foo": i}), i%2 == 0)
+		v.Publish(decided(i+1, grants{"n1": holds("foo", string(rune('a'+i%26)))}, nil, map[string]int64{"foo": i}), doubt(i%2 == 0))
 	}
 	all.Wait()
 }

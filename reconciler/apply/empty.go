@@ -3,7 +3,6 @@ package apply
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 
@@ -31,14 +30,15 @@ func emptied(object, live *unstructured.Unstructured) string {
 		return ""
 	}
 	names, _, _ = unstructured.NestedStringSlice(live.Object, reservedNodes...)
-	if len(names) == 0 || slices.ContainsFunc(slices.Collect(maps.Values(foreignFields(live))), hasReservedNode) {
+	for _, fields := range foreignFields(live) {
+		if slices.ContainsFunc(fields, func(field string) bool { return strings.HasPrefix(field, "spec.reservedNodes[") }) {
+			return ""
+		}
+	}
+	if len(names) == 0 {
 		return ""
 	}
 	return names[0]
-}
-
-func hasReservedNode(fields []string) bool {
-	return slices.ContainsFunc(fields, func(field string) bool { return strings.HasPrefix(field, "spec.reservedNodes[") })
 }
 
 // tryApply is what server-side apply would answer. Names that are to be emptied are tried as a single one.

@@ -238,7 +238,15 @@ func (w *world) grant(enforced bool, g ...allocate.Grant) {
 	if len(g) > 0 {
 		grants[w.name] = g[0]
 	}
-	w.view.Publish(allocate.Decision{Index: allocate.Index{Version: w.version, Grants: grants}}, enforced)
+	w.view.Publish(allocate.Decision{Index: allocate.Index{Version: w.version, Grants: grants}}, doubt(enforced))
+}
+
+// doubt is what View.Publish is told of a fence that stands or does not.
+func doubt(enforced bool) string {
+	if enforced {
+		return ""
+	}
+	return "look there"
 }
 
 func (w *world) held() allocate.Grant {

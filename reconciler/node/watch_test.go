@@ -104,7 +104,7 @@ func TestCases_A28_ANodeAtRestIsSilent(t *testing.T) {
 			n.Annotations["example.com/heartbeat"] = time.Now().String()
 		})
 		w.version++
-		w.view.Publish(allocate.Decision{Index: allocate.Index{Version: w.version, Grants: map[string]allocate.Grant{w.name: w.held()}}}, i%3 > 0)
+		w.view.Publish(allocate.Decision{Index: allocate.Index{Version: w.version, Grants: map[string]allocate.Grant{w.name: w.held()}}}, doubt(i%3 > 0))
 	}
 	w.grant(true, w.held())
 	time.Sleep(500 * time.Millisecond) // nothing is to happen: there is nothing to wait for
@@ -120,7 +120,7 @@ func TestPublishingNeverWaitsForTheNodes(t *testing.T) {
 	}
 	publish := func(enforced bool) {
 		w.version++
-		w.view.Publish(allocate.Decision{Index: allocate.Index{Version: w.version, Grants: many}}, enforced)
+		w.view.Publish(allocate.Decision{Index: allocate.Index{Version: w.version, Grants: many}}, doubt(enforced))
 	}
 	stop := w.manage()
 	publish(true)
