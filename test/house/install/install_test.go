@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/test/controlplane"
 	"github.com/reservation-operator/reservation-operator/test/house"
 )
@@ -156,6 +157,12 @@ func TestPeopleGetTheirRoles(t *testing.T) {
 	})
 }
 
+// The condition of an unproven fence says: kubectl apply -k config/rbac. That brings all that the probe's pod needs.
+func TestTheProbesNamespaceIsWhole(t *testing.T) {
+	installed(t)
+	kubectl(t, "get", "serviceaccount", "--namespace", v1alpha1.ProbeNamespace, "reservation-fence-probe")
+}
+
 func TestSamplesAreAccepted(t *testing.T) {
 	installed(t)
 	t.Cleanup(func() {
@@ -164,6 +171,8 @@ func TestSamplesAreAccepted(t *testing.T) {
 	out := kubectl(t, "apply", "-k", root("config", "samples"))
 	require.Equal(t, 5, strings.Count(out, " created"), out)
 	kubectl(t, "apply", "--server-side", "--dry-run=server", "-f", root("config", "samples", "pod.yaml"))
+	// A source on the example takes over what was tried by hand: both say the same, so nothing conflicts.
+	kubectl(t, "apply", "--server-side", "--dry-run=server", "--field-manager="+v1alpha1.FieldManagerSource, "-k", root("tenants-example", "tenants", "tenant-foo"))
 	kubectl(t, "apply", "--server-side", "--dry-run=server", "-f", root("config", "samples", "reservationsource.yaml"))
 	kubectl(t, "apply", "--server-side", "--dry-run=server", "-f", root("tenants-example", "platform", "reservationsource.yaml"))
 }
