@@ -142,8 +142,10 @@ func (a *Applier) write(ctx context.Context, c Commit, s Step) (*unstructured.Un
 	if err := a.empty(ctx, object, s.Live); err != nil {
 		return nil, err
 	}
-	err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.FieldManagerSource))
-	return object, err
+	if err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.FieldManagerSource)); err != nil {
+		return nil, err
+	}
+	return object, a.takeOver(ctx, object)
 }
 
 func (a *Applier) tally(ctx context.Context, steps []Step, states []*unstructured.Unstructured, errs []error) Result {

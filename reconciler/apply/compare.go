@@ -10,9 +10,12 @@ import (
 )
 
 // same reports whether an object, as a dry run would leave it, is what lives already: in all that a commit can say,
-// and in the fields that are ours. A field that we come to own, or give up, is a change although its value stays: the
-// next commit that removes it depends on it.
+// and in the fields that are ours. A field that we come to own, alone or not, or give up, is a change although its value
+// stays: the next commit that removes it depends on it.
 func same(live, then *unstructured.Unstructured) bool {
+	if _, shared := handedOver(live); shared {
+		return false
+	}
 	return reflect.DeepEqual(content(live), content(then)) && bytes.Equal(ownedFields(live), ownedFields(then))
 }
 

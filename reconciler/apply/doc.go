@@ -10,9 +10,10 @@
 //	result := applier.Apply(ctx, commit, preview)                    // writes what differs
 //	pruned := applier.Prune(ctx, source, apply.Difference(old, new)) // deletes what is gone
 //
-// It never forces the ownership of a field, never deletes an object to make it anew, never writes an object that is
-// as it should be, and never deletes one that does not bear its source's label, that was made again under the same
-// name meanwhile, or whose namespace still has running pods. One object's failure holds up no other object.
+// It never forces the ownership of a field: it takes away from people only their share in what the commit says as well.
+// It never deletes an object to make it anew, never writes an object that is as it should be, and never deletes one that
+// does not bear its source's label, that was made again under the same name meanwhile, or whose namespace still has
+// running pods. One object's failure holds up no other object.
 //
 // The dry runs and writes of a commit are judged as a whole by source/check, so admission must let the operator's
 // own service account do what no single object can justify: move a node from one Reservation to another in one

@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -46,22 +45,12 @@ func andOthers(fields []string) string {
 
 // foreignFields returns the fields of the spec that others hold and we do not, by field manager.
 func foreignFields(o *unstructured.Unstructured) map[string][]string {
-	ours := fieldpath.NewSet()
+	entries := o.GetManagedFields()
+	ours := heldBy(entries, v1alpha1.FieldManagerSource)
 	others := map[string]*fieldpath.Set{}
-	for _, entry := range o.GetManagedFields() {
-		if entry.FieldsV1 == nil || entry.Subresource != "" || entry.Manager == v1alpha1.FieldManager {
-			continue
-		}
-		set := fieldpath.NewSet()
-		if set.FromJSON(bytes.NewReader(entry.FieldsV1.GetRawBytes())) != nil {
-			continue
-		}
-		if entry.Manager == v1alpha1.FieldManagerSource {
-			ours = ours.Union(set)
-		} else if before := others[entry.Manager]; before != nil {
-			others[entry.Manager] = before.Union(set)
-		} else {
-			others[entry.Manager] = set
+	for _, e := range entries {
+		if e.Manager != v1alpha1.FieldManager && e.Manager != v1alpha1.FieldManagerSource && others[e.Manager] == nil {
+			others[e.Manager] = heldBy(entries, e.Manager)
 		}
 	}
 	out := map[string][]string{}

@@ -1,0 +1,86 @@
+package apply
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+)
+
+// A server-side apply that drops a field removes it only if nobody else holds it. Whoever wrote an object by hand before
+// it came under Git (kubectl create, apply or edit) holds each of its fields for ever after, so the commit that takes a
+// node out would free nothing. What a commit says is therefore Git's alone, as kubectl apply --server-side takes over
+// from kubectl apply. Neither a value is changed by it nor a field that the commit does not have; other appliers, which
+// say again and again what they hold, keep their share.
+
+// handedOver returns the managed fields of an object with all that the source holds taken from those who wrote it by
+// hand. It reports false, and the fields are as they were, if they hold nothing of it.
+func handedOver(o *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, bool) {
+	entries := o.GetManagedFields()
+	ours := heldBy(entries, v1alpha1.FieldManagerSource)
+	left, changed := make([]metav1.ManagedFieldsEntry, 0, len(entries)), false
+	for _, e := range entries {
+		set := fieldsOf(e)
+		rest := set.Difference(ours)
+		if e.Operation != metav1.ManagedFieldsOperationUpdate || e.Manager == v1alpha1.FieldManagerSource || rest.Equals(set) {
+			left = append(left, e)
+			continue
+		}
+		changed = true
+		if rest.Empty() {
+			continue
+		}
+		fields, err := rest.ToJSON()
+		if err != nil {
+			return entries, false
+		}
+		e.FieldsV1 = &metav1.FieldsV1{}
+		e.FieldsV1.SetRawBytes(fields)
+		left = append(left, e)
+	}
+	return left, changed
+}
+
+// heldBy returns the fields that a manager holds.
+func heldBy(entries []metav1.ManagedFieldsEntry, manager string) *fieldpath.Set {
+	all := fieldpath.NewSet()
+	for _, e := range entries {
+		if e.Manager == manager {
+			all = all.Union(fieldsOf(e))
+		}
+	}
+	return all
+}
+
+// fieldsOf returns the fields of an entry; none if they are those of a subresource.
+func fieldsOf(e metav1.ManagedFieldsEntry) *fieldpath.Set {
+	set := fieldpath.NewSet()
+	if e.FieldsV1 == nil || e.Subresource != "" || set.FromJSON(bytes.NewReader(e.FieldsV1.GetRawBytes())) != nil {
+		return fieldpath.NewSet()
+	}
+	return set
+}
+
+// takeOver makes the source the only one by hand who holds what an applied object says. The object is as it was
+// written, and becomes what the API server answers.
+func (a *Applier) takeOver(ctx context.Context, written *unstructured.Unstructured) error {
+	fields, changed := handedOver(written)
+	if !changed {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": written.GetResourceVersion(), "managedFields": fields,
+	}})
+	if err != nil {
+		return fmt.Errorf("encoding managed fields: %w", err)
+	}
+	return a.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldManagerSource))
+}
