@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -91,17 +90,23 @@ func (x *run) set() check.Set {
 		ReservedNamespaces: x.ReservedNamespaces, ReservedLabels: x.ReservedLabels, Accept: binding.Accept,
 		Live: check.Live{
 			Reservations: x.besideTheSet(), Owners: map[check.Key]string{},
-			Namespaces: x.facts.namespaces, Nodes: map[string]bool{}, Since: map[string]metav1.Time{},
+			Namespaces: x.facts.namespaces, Nodes: map[string]map[string]string{},
+			Holders: map[string]string{}, Before: map[string]*v1alpha1.Reservation{},
 		},
 	}
-	for _, r := range x.facts.reservations {
-		s.Live.Since[r.Name] = r.CreationTimestamp
+	for i := range x.facts.reservations {
+		s.Live.Before[x.facts.reservations[i].Name] = &x.facts.reservations[i]
 	}
 	for e, o := range x.facts.objects {
 		s.Live.Owners[check.Key{Group: e.Group, Kind: e.Kind, Namespace: e.Namespace, Name: e.Name}] = owner(o)
 	}
 	for _, n := range x.facts.nodes {
-		s.Live.Nodes[n.Name] = true
+		s.Live.Nodes[n.Name] = n.Labels
+	}
+	for node, grant := range x.facts.index.Grants {
+		if grant.Phase == allocate.Held {
+			s.Live.Holders[node] = grant.Reservation
+		}
 	}
 	return s
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
@@ -55,10 +54,13 @@ type Live struct {
 	// Namespaces holds each namespace that exists, of those that the set mentions (see Mentioned), with the value of
 	// its label LabelSource.
 	Namespaces map[string]string
-	// Nodes holds the names of all nodes.
-	Nodes map[string]bool
-	// Since holds the creation time of Reservations of the set that exist: of two that name one node the older has it.
-	Since map[string]metav1.Time
+	// Nodes holds the labels of all nodes, by name.
+	Nodes map[string]map[string]string
+	// Holders says which Reservation holds a node now, by node; not those that are giving it up.
+	Holders map[string]string
+	// Before holds the Reservations of the set that exist, as they live, by name: of two that name one node the older
+	// has it.
+	Before map[string]*v1alpha1.Reservation
 }
 
 // A rule looks at the whole set and returns what is wrong, in any order.
@@ -79,6 +81,8 @@ var rules = []rule{
 	{"one object, one document", duplicates},
 	{"our kinds have only fields that exist, of the right type", schemas},
 	{"one node, one Reservation", claims},
+	{"no node out of another's pool", held},
+	{"a pool is less than the cluster", wholeCluster},
 	{"named nodes exist", missingNodes},
 	{"one object, one source", owners},
 	{"namespaces exist", namespaces},

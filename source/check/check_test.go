@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -240,7 +239,8 @@ func TestCheckNodes(t *testing.T) {
 		"the one that lives already is right": {
 			objects: []string{fooReservation, second},
 			change: func(s *Set) {
-				s.Live.Since = map[string]metav1.Time{"foo": {Time: epoch}, "bar": {Time: epoch.Add(time.Hour)}}
+				foo, bar := reservation("foo", 0), reservation("bar", 1)
+				s.Live.Before = map[string]*v1alpha1.Reservation{"foo": &foo, "bar": &bar}
 			},
 			want: []string{"b.yaml:1: Reservation bar: spec.reservedNodes: gpu-02 is also reserved by Reservation foo in a.yaml:1: a node belongs to one"}},
 		"several nodes in one line": {
@@ -259,10 +259,42 @@ func TestCheckNodes(t *testing.T) {
 				s.Live.Reservations = append(s.Live.Reservations, live("x", "", "gpu-09"), live("y", "", "gpu-09"))
 			}},
 		"a node that does not exist": {
-			objects: []string{fooReservation}, change: func(s *Set) { s.Live.Nodes = map[string]bool{"gpu-02": true} },
+			objects: []string{fooReservation}, change: func(s *Set) { s.Live.Nodes = map[string]map[string]string{"gpu-02": nil} },
 			want: []string{"warning: a.yaml:1: Reservation foo: spec.reservedNodes: no node of that name exists: gpu-01; it is locked when"}},
+		"a node that a live one holds by its selector": {
+			objects: []string{fooReservation}, change: pooled(nil),
+			want: []string{"a.yaml:1: Reservation foo: spec.reservedNodes: gpu-02 is held by the live Reservation pool, whose nodeSelector matches: a node"}},
+		"one that it had named before": {objects: []string{fooReservation}, change: pooled(func(s *Set) {
+			foo := reservation("foo", 0, "gpu-02")
+			s.Live.Before = map[string]*v1alpha1.Reservation{"foo": &foo}
+		})},
+		"one that it gives up in the same commit": {objects: []string{fooReservation,
+			`{apiVersion: scheduling.coreweave.cloud/v1alpha1, kind: Reservation, metadata: {name: pool}, spec: {tenant: tenant-foo, nodeSelector: {matchLabels: {pool: b}}}}`}, change: pooled(nil)},
+		"one whose holder lists its nodes": {objects: []string{fooReservation}, change: pooled(func(s *Set) {
+			s.Live.Reservations[len(s.Live.Reservations)-1].Spec.ReservedNodes = []string{}
+		})},
+		"one whose holder is being deleted": {objects: []string{fooReservation}, change: pooled(func(s *Set) {
+			s.Live.Reservations[len(s.Live.Reservations)-1].DeletionTimestamp = &metav1.Time{Time: epoch}
+		})},
+		"every node there is": {
+			objects: []string{`{apiVersion: scheduling.coreweave.cloud/v1alpha1, kind: Reservation, metadata: {name: foo}, spec: {tenant: tenant-foo, nodeSelector: {}}}`},
+			want:    []string{"warning: a.yaml:1: Reservation foo: spec.nodeSelector: is empty, so it reserves every node"}},
 	} {
 		t.Run(name, func(t *testing.T) { silence(&tc).run(t) })
+	}
+}
+
+// pooled makes a set whose gpu-02 is held by a live Reservation through its selector.
+func pooled(then func(*Set)) func(*Set) {
+	return func(s *Set) {
+		pool := live("pool", "")
+		pool.Spec.NodeSelector, pool.Spec.ReservedNodes = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "a"}}, nil
+		s.Live.Reservations = append(s.Live.Reservations, pool)
+		s.Live.Nodes = map[string]map[string]string{"gpu-01": {"pool": "a"}, "gpu-02": {"pool": "a"}}
+		s.Live.Holders = map[string]string{"gpu-02": "pool"}
+		if then != nil {
+			then(s)
+		}
 	}
 }
 

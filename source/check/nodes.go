@@ -2,7 +2,13 @@ package check
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/source/render"
@@ -13,7 +19,9 @@ func claims(f *facts) []render.Finding {
 	all := make([]v1alpha1.Reservation, 0, len(f.reservations)+len(f.Live.Reservations))
 	for _, r := range f.reservations {
 		claimant := *r.value
-		claimant.CreationTimestamp = f.Live.Since[claimant.Name]
+		if before := f.Live.Before[claimant.Name]; before != nil {
+			claimant.CreationTimestamp = before.CreationTimestamp
+		}
 		all = append(all, claimant)
 	}
 	for _, live := range f.Live.Reservations {
@@ -49,6 +57,57 @@ func claims(f *facts) []render.Finding {
 	return out
 }
 
+// held finds nodes that a Reservation of the set comes to name while another one, of the set or live, holds them through
+// its nodeSelector and goes on to: they would never be handed over. Whom a node belongs to that both had before is for
+// the allocation to say, since labels of nodes change without a commit.
+func held(f *facts) []render.Finding {
+	var out []render.Finding
+	for _, r := range f.reservations {
+		var had []string
+		if before := f.Live.Before[r.value.Name]; before != nil {
+			had = before.Spec.ReservedNodes
+		}
+		nodes := map[string][]string{}
+		for _, node := range r.value.Spec.ReservedNodes {
+			if holder := f.Live.Holders[node]; holder != r.value.Name && !slices.Contains(had, node) && f.pools(holder, node) {
+				nodes[holder] = append(nodes[holder], node)
+			}
+		}
+		for _, holder := range slices.Sorted(maps.Keys(nodes)) {
+			out = append(out, at(r.object, "spec.reservedNodes", fmt.Sprintf(
+				"%s %s held by %s, whose nodeSelector matches: a node belongs to one Reservation, so narrow that selector or leave the node out",
+				few(nodes[holder]), isAre(len(nodes[holder])), f.describe(holder))))
+		}
+	}
+	return out
+}
+
+// pools reports whether a Reservation, as it will be, claims a node through its nodeSelector alone.
+func (f *facts) pools(reservation, node string) bool {
+	r := f.liveByName[reservation]
+	if inSet, ok := f.byName[reservation]; ok {
+		r = inSet.value
+	}
+	if r == nil || !r.DeletionTimestamp.IsZero() || r.Spec.NodeSelector == nil || r.Spec.ReservedNodes != nil {
+		return false
+	}
+	selector, err := metav1.LabelSelectorAsSelector(r.Spec.NodeSelector)
+	return err == nil && selector.Matches(labels.Set(f.Live.Nodes[node]))
+}
+
+// wholeCluster warns of a selector that leaves nothing out.
+func wholeCluster(f *facts) []render.Finding {
+	var out []render.Finding
+	for _, r := range f.reservations {
+		selector, found, err := unstructured.NestedMap(r.object.Object, "spec", "nodeSelector")
+		if found && err == nil && len(selector) == 0 && r.value.Spec.ReservedNodes == nil {
+			out = append(out, warn(r.object, "spec.nodeSelector",
+				"is empty, so it reserves every node of the cluster that is not reserved yet, those of the control plane too"))
+		}
+	}
+	return out
+}
+
 // describe names a Reservation so that its owner can be found.
 func (f *facts) describe(name string) string {
 	if r, inSet := f.byName[name]; inSet {
@@ -68,7 +127,7 @@ func missingNodes(f *facts) []render.Finding {
 	for _, r := range f.reservations {
 		var missing []string
 		for _, node := range r.value.Spec.ReservedNodes {
-			if !f.Live.Nodes[node] {
+			if _, exists := f.Live.Nodes[node]; !exists {
 				missing = append(missing, node)
 			}
 		}

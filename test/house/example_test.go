@@ -17,9 +17,9 @@ func TestTheExampleRepositoryIsInOrder(t *testing.T) {
 	tree := os.DirFS(filepath.Join(Root(), "tenants-example"))
 	objects, findings, err := render.Render(t.Context(), tree, "tenants", render.DefaultLimits())
 	require.NoError(t, err)
-	nodes := map[string]bool{}
+	nodes := map[string]map[string]string{}
 	for _, name := range strings.Fields("gpu-01 gpu-02 gpu-03 gpu-04 gpu-05 gpu-06 gpu-07 gpu-08 gpu-09 gpu-10 gpu-11 gpu-12 gpu-13 gpu-14") {
-		nodes[name] = true
+		nodes[name] = nil
 	}
 	findings = append(findings, check.Check(check.Set{
 		Source: "tenants", Path: "tenants", Objects: objects,
