@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -52,6 +53,11 @@ func (o *ClientOptions) BindFlags(fs *pflag.FlagSet) {
 func (o *ClientOptions) Config() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
+	// A variable none of whose files is there is passed over without a word.
+	if named := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); o.Kubeconfig == "" && named != "" &&
+		!slices.ContainsFunc(rules.Precedence, func(file string) bool { _, err := os.Stat(file); return err == nil }) {
+		return nil, fmt.Errorf("%s names no file that can be read: %s", clientcmd.RecommendedConfigPathEnvVar, named)
+	}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("--kubeconfig: %w", err)

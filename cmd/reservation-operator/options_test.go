@@ -54,4 +54,10 @@ func TestAMissingKubeconfigIsNamed(t *testing.T) {
 	_, err := o.Client.Config()
 	require.ErrorContains(t, err, "--kubeconfig")
 	require.ErrorContains(t, err, "/does/not/exist")
+
+	t.Setenv("KUBECONFIG", "/neither/does/this")
+	o = parse(t)
+	_, err = o.Client.Config()
+	require.ErrorContains(t, err, "KUBECONFIG")
+	require.ErrorContains(t, err, "/neither/does/this")
 }

@@ -94,6 +94,9 @@ func fail(reason Reason, format string, args ...any) *Error {
 
 const maxMessage = 1024
 
+// cannotReach takes the URL and the cause.
+const cannotReach = "%s cannot be reached: %v: it is tried again; check the URL's host and port, DNS, and that network policies let the operator out"
+
 // finish turns any error of the inside into the one *Error of the outside:
 // given a reason, without what the Secret holds, on one line, bounded. A done
 // context wins over what it made fail.

@@ -121,7 +121,7 @@ func (l *httpLink) refusal(response *http.Response) error {
 	case code == http.StatusNotFound, code == http.StatusGone:
 		return fail(RepositoryNotFound, "%s is not there (%s): check the URL, and that the credentials may read it", where, said)
 	case code == http.StatusTooManyRequests, code >= http.StatusInternalServerError:
-		return fail(RepositoryUnreachable, "%s cannot serve the repository now (%s)", where, said)
+		return fail(RepositoryUnreachable, "%s cannot serve the repository now (%s): it is tried again; if that goes on, look at the server", where, said)
 	default:
 		return fail(FetchFailed, "%s answers %s", where, said)
 	}
@@ -146,7 +146,7 @@ func (l *httpLink) unreachable(err error) error {
 		// The alert has no type of its own in crypto/tls.
 		return fail(AuthenticationFailed, "%s refuses the client certificate (%v): check tls.crt and tls.key in the Secret", where, err)
 	}
-	return fail(RepositoryUnreachable, "%s cannot be reached: %v", where, err)
+	return fail(RepositoryUnreachable, cannotReach, where, err)
 }
 
 func (l *httpLink) explain(err error) error { return err }

@@ -60,7 +60,7 @@ func (l *sshLink) connect(ctx context.Context) (*ssh.Client, error) {
 	}
 	addr := l.address.hostPort()
 	if l.conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", addr); err != nil {
-		return nil, fail(RepositoryUnreachable, "%s cannot be reached: %v", l.address.shown, err)
+		return nil, fail(RepositoryUnreachable, cannotReach, l.address.shown, err)
 	}
 	l.stop = context.AfterFunc(ctx, func() { l.conn.Close() })
 	conn, channels, requests, err := ssh.NewClientConn(l.conn, addr, &ssh.ClientConfig{
@@ -90,7 +90,7 @@ func (l *sshLink) handshakeFailed(err error) error {
 		return fail(AuthenticationFailed, "%s refuses the identity in the Secret (public key %s) for user %s: add it there as a deploy key",
 			where, ssh.FingerprintSHA256(l.credentials.signer.PublicKey()), l.address.user)
 	default:
-		return fail(RepositoryUnreachable, "%s does not complete the ssh handshake: %v", where, err)
+		return fail(RepositoryUnreachable, "%s does not complete the ssh handshake: %v: it is tried again; check that an ssh server answers at that port", where, err)
 	}
 }
 

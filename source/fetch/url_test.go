@@ -109,6 +109,8 @@ func TestRedact(t *testing.T) {
 func TestScrub(t *testing.T) {
 	secrets := []string{"", "hunter2", "hunter2 and more", "p/ä"}
 	require.Equal(t, "*** *** *** *** ***", scrub("hunter2 aHVudGVyMg== hunter2+and+more p%2F%C3%A4 hunter2 and more", secrets))
+	require.Equal(t, "a private key, *** alone, user:***@host and ***", scrub("a private key, p alone, user:p@host and p", []string{"p"}))
+	require.Equal(t, "ppp ***", scrub("ppp pp", []string{"pp"}))
 }
 
 // FuzzParseURL checks that no URL makes a panic, and that what stands for a
