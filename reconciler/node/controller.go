@@ -103,25 +103,41 @@ func (r *Reconciler) gather(ctx context.Context, node *corev1.Node) (Snapshot, i
 	if !s.Granted || s.Grant.Reservation == allocate.Orphan {
 		return s, version, nil
 	}
-	reservation := &v1alpha1.Reservation{}
-	switch err := r.Client.Get(ctx, types.NamespacedName{Name: s.Grant.Reservation}, reservation); {
-	case err == nil:
-		s.Reservation = reservation
-	case !apierrors.IsNotFound(err):
-		return s, version, fmt.Errorf("reading reservation %s: %w", s.Grant.Reservation, err)
+	var err error
+	if s.Reservation, err = reservationOf(ctx, r.Client, s.Grant); err != nil {
+		return s, version, err
 	}
 	s.Locks = r.locks.of(s)
 	return s, version, nil
+}
+
+// reservationOf reads the Reservation of a grant; nil if it is gone.
+func reservationOf(ctx context.Context, reader client.Reader, g allocate.Grant) (*v1alpha1.Reservation, error) {
+	reservation := &v1alpha1.Reservation{}
+	switch err := reader.Get(ctx, types.NamespacedName{Name: g.Reservation}, reservation); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("reading reservation %s: %w", g.Reservation, err)
+	}
+	return reservation, nil
 }
 
 // list reads the Node and then its pods past the cache, and keeps those pods that hold its tenant's lock in place: a
 // node is never called empty by a list that is older than the last write to it.
 func (r *Reconciler) list(ctx context.Context, s Snapshot) (Snapshot, error) {
 	node := &corev1.Node{}
-	if err := r.Live.Get(ctx, types.NamespacedName{Name: s.Node.Name}, node); err != nil {
+	err := r.Live.Get(ctx, types.NamespacedName{Name: s.Node.Name}, node)
+	if err != nil {
 		return s, fmt.Errorf("reading node %s: %w", s.Node.Name, err)
 	}
 	s.Node = node
+	if s.Reservation == nil && s.Grant.Reservation != allocate.Orphan {
+		// Without a lock on the node, nothing else says whose pods keep it: a cache that is behind must not.
+		if s.Reservation, err = reservationOf(ctx, r.Live, s.Grant); err != nil {
+			return s, err
+		}
+	}
 	pods, err := r.podsOn(ctx, node.Name)
 	if err != nil {
 		return s, err

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -323,16 +324,24 @@ func reserved(n *corev1.Node) map[string]string {
 	return out
 }
 
-// reading is a client whose cache holds an old state of one node.
+// reading is a client whose cache holds an old state of one node, or knows no Reservation yet.
 type reading struct {
 	client.WithWatch
-	stale *corev1.Node
+	stale   *corev1.Node
+	ignores bool
 }
 
 func (r reading) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-	if n, ok := o.(*corev1.Node); ok && key.Name == r.stale.Name {
-		r.stale.DeepCopyInto(n)
-		return nil
+	switch o := o.(type) {
+	case *corev1.Node:
+		if r.stale != nil && key.Name == r.stale.Name {
+			r.stale.DeepCopyInto(o)
+			return nil
+		}
+	case *v1alpha1.Reservation:
+		if r.ignores {
+			return apierrors.NewNotFound(schema.GroupResource{Resource: "reservations"}, key.Name)
+		}
 	}
 	return r.WithWatch.Get(ctx, key, o, opts...)
 }

@@ -446,12 +446,24 @@ func TestANodeIsNotCalledFreeByAnOldCache(t *testing.T) {
 	stale := w.get()
 	w.lock()
 	w.run("own")
-	w.Client = reading{w.counted(w.admin), stale}
+	w.Client = reading{WithWatch: w.counted(w.admin), stale: stale}
 	w.grant(true, w.releasing())
 	w.reconcile()
 	require.False(t, w.said().Drained)
 	require.Len(t, w.wrote(), 1)
 	require.True(t, w.get().Spec.Unschedulable, "it is cordoned from what the server has")
+}
+
+// A node that was given up before its lock was on, and a cache that does not know whose it was.
+func TestANodeWithoutALockIsNotCalledFreeByAnOldCache(t *testing.T) {
+	w := newWorld(t)
+	w.join()
+	w.run("own")
+	w.Client = reading{WithWatch: w.counted(w.admin), ignores: true}
+	w.grant(true, w.releasing())
+	w.reconcile()
+	require.False(t, w.said().Drained)
+	require.EqualValues(t, 1, w.said().PodsLeft)
 }
 
 func TestAHandoverThatIsCalledOffWaitsForThePodsThatWereLetIn(t *testing.T) {

@@ -95,7 +95,8 @@ func (s Snapshot) hold() Step {
 	}
 	want, err := lock.On(s.Node, s.Reservation)
 	if conflict := (*lock.ConflictError)(nil); errors.As(err, &conflict) {
-		return Step{Reason: v1alpha1.ReasonTaintConflict, Message: conflict.Error()}
+		// After, because the taint may have gone again before the cache, which wakes, ever saw it.
+		return Step{Reason: v1alpha1.ReasonTaintConflict, Message: conflict.Error(), After: recheck}
 	}
 	if lock.Same(s.Node, want) {
 		return Step{}

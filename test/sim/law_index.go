@@ -28,6 +28,11 @@ func (t *truth) indexed(by *task, m *corev1.ConfigMap) {
 			t.world.violate("law 8", "%s lets pods come to node %s, which is being released", by, name)
 		}
 	}
+	for name, node := range by.saw.cached {
+		if _, granted := t.index.Grants[name]; granted && t.world.server.node(name) != nil && t.world.server.node(name).UID == node.UID {
+			t.of(node).granted = true
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(t.nodes)) {
 		if _, granted := t.index.Grants[name]; !granted && t.nodes[name].lock != "" {
 			t.world.violate("law 9", "%s forgets node %s, which is locked for %s", by, name, t.nodes[name].lock)
@@ -42,6 +47,22 @@ func (t *truth) indexed(by *task, m *corev1.ConfigMap) {
 	for _, name := range slices.Sorted(maps.Keys(before.Grants)) {
 		if _, stays := t.index.Grants[name]; !stays {
 			t.takes(by, name, before.Grants[name])
+			t.forgets(by, name, before.Grants[name])
+		}
+	}
+}
+
+// forgets: law 2, as long as a tenant's pod runs on a node the index keeps others from it, also if the node bears no lock:
+// somebody tore it off, or it was given up before it was on.
+func (t *truth) forgets(by *task, name string, before allocate.Grant) {
+	r := t.world.server.reservation(before.Reservation)
+	saw := by.saw.reservations[before.Reservation]
+	if n := t.nodes[name]; r == nil || saw == nil || saw.UID != r.UID || n == nil || !n.granted {
+		return // whose pods they are cannot be known, or the node is gone, or a new one
+	}
+	for _, p := range t.world.server.podsOn(name) {
+		if len(p.OwnerReferences) == 0 && active(p) && demands(p, r.Spec.Tenant) {
+			t.world.violate("law 2", "%s forgets node %s under pod %s of %s", by, name, keyOf(p), r.Spec.Tenant)
 		}
 	}
 }

@@ -70,8 +70,16 @@ var mutations = map[string]struct {
 			}
 		}, nil)
 	}, "law 2, law 8"},
+	"a node without a lock is drained": {func(p *parts) {
+		p.View.Watch(func(name string) {
+			n := p.world.server.node(name)
+			if g, _, version, _ := p.View.Grant(name); g.Phase == allocate.Releasing && n != nil && !bears(n) {
+				p.Ledger.Set(name, report.NodeReport{Drained: true, IndexVersion: version})
+			}
+		}, nil)
+	}, "law 2"},
 	"forget a node that is away":        {forgetAbsent, "law 10"},
-	"forget a node without a last look": {func(p *parts) { p.Live = blind{p.Live} }, "law 9"},
+	"forget a node without a last look": {func(p *parts) { p.Live = blind{p.Live} }, "law 2, law 9"},
 	"ignore the resourceVersion": {mutant{patch: func(ctx context.Context, c client.Client, is *corev1.Node, p client.Patch) error {
 		return c.Patch(ctx, is, unconditional(is, p))
 	}}.into, "law 1, law 2, law 4, others' taints and labels stay"},

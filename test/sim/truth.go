@@ -44,6 +44,8 @@ const (
 type nodeTruth struct {
 	uid    types.UID
 	cordon owner
+	// granted says that the index granted it when the operator knew this very Node.
+	granted bool
 	// lock is the tenant for which the operator locked it, and taint what it put there for that; torn says that
 	// somebody else has changed a part of it since.
 	lock, taint string
