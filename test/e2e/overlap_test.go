@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,13 +15,13 @@ import (
 func TestOverlapIsRefusedByTheWebhook(t *testing.T) {
 	name := ownNodes(t, 1)[0]
 	tenant(t, "first", name)
-	second := &v1alpha1.Reservation{
-		ObjectMeta: metav1.ObjectMeta{Name: "second-reservation"},
-		Spec:       v1alpha1.ReservationSpec{Tenant: "second", ReservedNodes: []string{name}},
-	}
-	err := shared.Client.Create(t.Context(), second)
-	require.ErrorContains(t, err, name)
-	require.ErrorContains(t, err, "first-reservation")
+	second := filepath.Join(t.TempDir(), "second.yaml")
+	require.NoError(t, os.WriteFile(second, []byte(reservationYAML("second", name)), 0o600))
+	_, err := shared.Kubectl(t.Context(), "apply", "-f", second)
+	require.ErrorContains(t, err, "spec.reservedNodes[0]")
+	require.ErrorContains(t, err, name+" is already in Reservation first-reservation (tenant first); remove it there first")
+	_, err = shared.Kubectl(t.Context(), "get", "reservation", "second-reservation")
+	require.ErrorContains(t, err, "NotFound")
 }
 
 func TestOverlapWithTheWebhookDownKeepsTheFirstHolder(t *testing.T) {

@@ -73,7 +73,8 @@ func writesFromNow(t *testing.T) func() []cluster.Write {
 func TestAtRestNothingIsWritten(t *testing.T) {
 	nodes := ownNodes(t, 4)
 	t.Cleanup(func() { deleteReservation(t, "quiet-reservation") })
-	r := repository(t, map[string]string{"quiet.yaml": reservationYAML("quiet", nodes...)})
+	namespace(t, "quiet")
+	r := repository(t, map[string]string{"quiet.yaml": reservationYAML("quiet", nodes...), "binding.yaml": bindingYAML("quiet")})
 	follow(t, "quiet", r.URL)
 	eventually(t, func(c *assert.CollectT) {
 		for _, n := range nodes {
@@ -85,6 +86,8 @@ func TestAtRestNothingIsWritten(t *testing.T) {
 	for _, n := range nodes {
 		require.Equal(t, 1, patchesOf(t, n), "one patch locks %s", n)
 	}
+	requireBound(t, "quiet")
+	require.Contains(t, nodes, running(t, pod("quiet", "training", "")), "as at rest as a cluster in use can be")
 	settle(t)
 	since := writesFromNow(t)
 	// A restart lists everything anew; then two resyncs go by, and many intervals of the source.
