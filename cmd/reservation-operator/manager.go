@@ -21,8 +21,8 @@ import (
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
 	"github.com/reservation-operator/reservation-operator/reconciler/commit"
+	"github.com/reservation-operator/reservation-operator/reconciler/ledger"
 	"github.com/reservation-operator/reservation-operator/reconciler/node"
-	"github.com/reservation-operator/reservation-operator/reconciler/report"
 	"github.com/reservation-operator/reservation-operator/source/fetch"
 	"github.com/reservation-operator/reservation-operator/webhook/fence"
 	"github.com/reservation-operator/reservation-operator/webhook/serve"
@@ -67,7 +67,7 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (manager.Ma
 	}
 	w := wiring{
 		Manager: mgr, options: o, live: live, certificates: certificates,
-		view: &allocate.View{}, ledger: &report.Ledger{},
+		view: &allocate.View{}, ledger: &ledger.Ledger{},
 	}
 	for _, add := range []func(context.Context) error{w.nodes, w.doors, w.sources, w.health} {
 		if err := add(ctx); err != nil {
@@ -92,7 +92,7 @@ type wiring struct {
 	live         client.Client
 	certificates *serve.Certificates
 	view         *allocate.View
-	ledger       *report.Ledger
+	ledger       *ledger.Ledger
 }
 
 // nodes adds what decides about nodes and what acts on it.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/binding"
+	"github.com/reservation-operator/reservation-operator/reconciler/ledger"
 	"github.com/reservation-operator/reservation-operator/reconciler/lock"
 	"github.com/reservation-operator/reservation-operator/reconciler/report"
 )
@@ -56,7 +57,7 @@ type Reconciler struct {
 	// Fence proves that a written index is enforced.
 	Fence Fence
 	// Ledger says which releasing nodes are drained.
-	Ledger *report.Ledger
+	Ledger *ledger.Ledger
 	// View is where the index is published.
 	View *View
 

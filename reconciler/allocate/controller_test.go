@@ -22,7 +22,7 @@ import (
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
-	"github.com/reservation-operator/reservation-operator/reconciler/report"
+	"github.com/reservation-operator/reservation-operator/reconciler/ledger"
 )
 
 func grant(reservation string, phase allocate.Phase, namespaces ...string) allocate.Grant {
@@ -333,7 +333,7 @@ func TestEnsureIndex(t *testing.T) {
 
 // The Ledger's word is believed only for the release that it speaks of.
 func TestOldReportsOfADrainAreNotBelieved(t *testing.T) {
-	drained := func(version int64) report.NodeReport { return report.NodeReport{Drained: true, IndexVersion: version} }
+	drained := func(version int64) ledger.Report { return ledger.Report{Drained: true, IndexVersion: version} }
 	c := newCluster(t)
 	c.join("n1")
 	n := c.node("n1")

@@ -15,13 +15,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
-	"github.com/reservation-operator/reservation-operator/reconciler/report"
+	"github.com/reservation-operator/reservation-operator/reconciler/ledger"
 )
 
 // worker returns a Reconciler over a server and what it has cached.
 func worker(server, cached client.Client) *Reconciler {
 	return &Reconciler{
-		Client: cached, Live: server, Namespace: v1alpha1.OperatorNamespace, Ledger: &report.Ledger{}, View: &View{},
+		Client: cached, Live: server, Namespace: v1alpha1.OperatorNamespace, Ledger: &ledger.Ledger{}, View: &View{},
 		Clock: clocktesting.NewFakePassiveClock(metav1.Now().Time),
 	}
 }

@@ -30,8 +30,8 @@ import (
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
+	"github.com/reservation-operator/reservation-operator/reconciler/ledger"
 	"github.com/reservation-operator/reservation-operator/reconciler/node"
-	"github.com/reservation-operator/reservation-operator/reconciler/report"
 	"github.com/reservation-operator/reservation-operator/test/controlplane"
 )
 
@@ -91,7 +91,7 @@ type cluster struct {
 	admin     client.WithWatch
 	namespace string
 	view      *allocate.View
-	ledger    *report.Ledger
+	ledger    *ledger.Ledger
 
 	mu    sync.Mutex
 	calls []string
@@ -103,7 +103,7 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	c := &cluster{T: t, admin: server(t), view: &allocate.View{}, ledger: &report.Ledger{}}
+	c := &cluster{T: t, admin: server(t), view: &allocate.View{}, ledger: &ledger.Ledger{}}
 	c.clear()
 	t.Cleanup(c.clear)
 	c.namespace = c.makeNamespace("operator-")

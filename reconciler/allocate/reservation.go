@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+	"github.com/reservation-operator/reservation-operator/reconciler/ledger"
 	"github.com/reservation-operator/reservation-operator/reconciler/lock"
 	"github.com/reservation-operator/reservation-operator/reconciler/report"
 	"github.com/reservation-operator/reservation-operator/reconciler/requeue"
@@ -33,7 +34,7 @@ type StatusReconciler struct {
 	Client client.Client
 	// View says what was decided, Ledger what was seen at the nodes.
 	View   *View
-	Ledger *report.Ledger
+	Ledger *ledger.Ledger
 }
 
 // +kubebuilder:rbac:groups=scheduling.coreweave.cloud,resources=reservations/status,verbs=patch

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+	"github.com/reservation-operator/reservation-operator/reconciler/ledger"
 	"github.com/reservation-operator/reservation-operator/reconciler/report"
 )
 
@@ -26,7 +27,7 @@ type NodeFacts struct {
 	// Since is when its release began; nil before the node bears it.
 	Since *time.Time
 	// Report is what the node reconciler last said.
-	Report report.NodeReport
+	Report ledger.Report
 }
 
 // ReservationFacts is everything that the status of a Reservation rests on.
@@ -116,7 +117,7 @@ func (f ReservationFacts) outcome(status v1alpha1.ReservationStatus) report.Outc
 			"spec.nodeSelector cannot be read: %s; correct it. Nodes that are held stay held", err), 0)
 	}
 	locking, troubled := 0, 0
-	var trouble report.NodeReport
+	var trouble ledger.Report
 	for _, n := range f.Nodes {
 		if n.Phase == Held && n.Exists && !n.InOrder {
 			locking++

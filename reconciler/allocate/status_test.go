@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
-	"github.com/reservation-operator/reservation-operator/reconciler/report"
+	"github.com/reservation-operator/reservation-operator/reconciler/ledger"
 )
 
 // inOrder is a node that is held and whole.
@@ -22,12 +22,12 @@ func inOrder(name string) NodeFacts {
 func onItsWay(name string) NodeFacts { return NodeFacts{Name: name, Exists: true} }
 
 // leaving is a node that is being released.
-func leaving(name string, r report.NodeReport) NodeFacts {
+func leaving(name string, r ledger.Report) NodeFacts {
 	return NodeFacts{Name: name, Phase: Releasing, Exists: true, Locked: true, Since: &epoch, Report: r}
 }
 
 func troubled(n NodeFacts, reason, message string) NodeFacts {
-	n.Report = report.NodeReport{Reason: reason, Message: message}
+	n.Report = ledger.Report{Reason: reason, Message: message}
 	return n
 }
 
@@ -72,13 +72,13 @@ func TestDescribe(t *testing.T) {
 			wantReason: v1alpha1.ReasonNodesPending, wantMessage: "node n1 is held by Reservation bar; remove it there first (and 1 more)", wantCounts: [3]int{0, 0, 2},
 		},
 		"one releasing": {
-			nodes: []NodeFacts{inOrder("n1"), leaving("n2", report.NodeReport{PodsLeft: 3, WaitingFor: "waits for 3 pods to end: a/b"})},
+			nodes: []NodeFacts{inOrder("n1"), leaving("n2", ledger.Report{PodsLeft: 3, WaitingFor: "waits for 3 pods to end: a/b"})},
 			want: v1alpha1.ReservationStatus{Reserved: 2, Nodes: []string{"n1", "n2"}, Releasing: []v1alpha1.ReleasingNode{
 				{Name: "n2", Since: &since, PodsLeft: 3, WaitingFor: "waits for 3 pods to end: a/b"}}},
 			wantReason: v1alpha1.ReasonNodesReleasing, wantMessage: "node n2 is being released: it waits for 3 pods to end: a/b", wantCounts: [3]int{1, 1, 0},
 		},
 		"releasing comes before pending": {
-			nodes:      []NodeFacts{leaving("n2", report.NodeReport{}), leaving("n3", report.NodeReport{})},
+			nodes:      []NodeFacts{leaving("n2", ledger.Report{}), leaving("n3", ledger.Report{})},
 			pending:    []v1alpha1.PendingNode{why("n1", v1alpha1.PendingNotFound)},
 			want:       v1alpha1.ReservationStatus{Reserved: 2, Nodes: []string{"n2", "n3"}, Pending: []v1alpha1.PendingNode{why("n1", v1alpha1.PendingNotFound)}, Releasing: []v1alpha1.ReleasingNode{{Name: "n2", Since: &since}, {Name: "n3", Since: &since}}},
 			wantReason: v1alpha1.ReasonNodesReleasing, wantMessage: "node n2 is being released (and 1 more)", wantCounts: [3]int{0, 2, 1},
@@ -101,7 +101,7 @@ func TestDescribe(t *testing.T) {
 		},
 		"a node that cannot be changed comes first": {
 			nodes: []NodeFacts{troubled(onItsWay("n1"), v1alpha1.ReasonFenceNotProven, "fence"), troubled(onItsWay("n2"), v1alpha1.ReasonNodePatchForbidden, "can-i"),
-				troubled(onItsWay("n3"), v1alpha1.ReasonTaintConflict, "conflict"), leaving("n4", report.NodeReport{})},
+				troubled(onItsWay("n3"), v1alpha1.ReasonTaintConflict, "conflict"), leaving("n4", ledger.Report{})},
 			want:       v1alpha1.ReservationStatus{Reserved: 1, Nodes: []string{"n1", "n2", "n3", "n4"}, Releasing: []v1alpha1.ReleasingNode{{Name: "n4", Since: &since}}},
 			wantReason: v1alpha1.ReasonNodePatchForbidden, wantMessage: "can-i (and 1 more)", wantCounts: [3]int{0, 1, 3},
 		},
@@ -115,8 +115,8 @@ func TestDescribe(t *testing.T) {
 			wantReason: v1alpha1.ReasonInvalidNodeSelector, wantMessage: "correct it. Nodes that are held stay held", wantCounts: [3]int{1, 0, 0},
 		},
 		"foreign pods are counted, and stop nothing": {
-			nodes: []NodeFacts{{Name: "n1", Exists: true, Locked: true, InOrder: true, Report: report.NodeReport{ForeignPods: []string{"a/b", "a/c"}}},
-				{Name: "n2", Exists: true, Locked: true, InOrder: true, Report: report.NodeReport{ForeignPods: []string{"d/e"}}}},
+			nodes: []NodeFacts{{Name: "n1", Exists: true, Locked: true, InOrder: true, Report: ledger.Report{ForeignPods: []string{"a/b", "a/c"}}},
+				{Name: "n2", Exists: true, Locked: true, InOrder: true, Report: ledger.Report{ForeignPods: []string{"d/e"}}}},
 			want:       v1alpha1.ReservationStatus{Reserved: 2, Nodes: []string{"n1", "n2"}, ForeignPods: 3},
 			wantReason: v1alpha1.ReasonSucceeded, wantMessage: "2 nodes", wantCounts: [3]int{2, 0, 0},
 		},
@@ -150,7 +150,7 @@ func TestCases_A28_TheStatusOfALargeReservationIsBounded(t *testing.T) {
 	r := res("foo")
 	facts := ReservationFacts{Reservation: &r}
 	for i := range 3000 {
-		facts.Nodes = append(facts.Nodes, leaving(fmt.Sprintf("gpu-%04d", i), report.NodeReport{WaitingFor: strings.Repeat("x", 300)}))
+		facts.Nodes = append(facts.Nodes, leaving(fmt.Sprintf("gpu-%04d", i), ledger.Report{WaitingFor: strings.Repeat("x", 300)}))
 		facts.Pending = append(facts.Pending, why(fmt.Sprintf("gpu-%04d", 5000+i), v1alpha1.PendingNotFound))
 	}
 	status, outcome := Describe(facts)
@@ -164,7 +164,7 @@ func TestCases_A28_TheStatusOfALargeReservationIsBounded(t *testing.T) {
 
 func TestCounts(t *testing.T) {
 	facts := ReservationFacts{
-		Nodes: []NodeFacts{inOrder("n1"), inOrder("n2"), inOrder("n3"), onItsWay("n4"), leaving("n5", report.NodeReport{}), {Name: "n6"}},
+		Nodes: []NodeFacts{inOrder("n1"), inOrder("n2"), inOrder("n3"), onItsWay("n4"), leaving("n5", ledger.Report{}), {Name: "n6"}},
 		Pending: []v1alpha1.PendingNode{why("n6", v1alpha1.PendingNotFound), why("n7", v1alpha1.PendingHeldBy, "bar"),
 			why("n8", v1alpha1.PendingReleasingFrom, "bar"), why("n9", v1alpha1.PendingNodeDeleting)},
 	}
@@ -196,7 +196,7 @@ func TestMarkExclusiveNamesTheForeignPods(t *testing.T) {
 	for i := range 12 {
 		many = append(many, fmt.Sprintf("default/p%02d", i))
 	}
-	markExclusive(&r, []NodeFacts{{Name: "n2", Report: report.NodeReport{ForeignPods: many}}, {Name: "n1", Report: report.NodeReport{ForeignPods: []string{"a/b"}}}})
+	markExclusive(&r, []NodeFacts{{Name: "n2", Report: ledger.Report{ForeignPods: many}}, {Name: "n1", Report: ledger.Report{ForeignPods: []string{"a/b"}}}})
 	require.Len(t, r.Status.Conditions, 1)
 	c := r.Status.Conditions[0]
 	require.Equal(t, metav1.ConditionFalse, c.Status)

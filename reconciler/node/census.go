@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/reservation-operator/reservation-operator/reconciler/ledger"
 	"github.com/reservation-operator/reservation-operator/reconciler/lock"
-	"github.com/reservation-operator/reservation-operator/reconciler/report"
 )
 
 const (
@@ -79,13 +79,13 @@ func (c *census) set(node string, n count) {
 func (r *Reconciler) countForeigners(ctx context.Context, s Snapshot) (ctrl.Result, error) {
 	if s.Reservation == nil || !lock.Holds(s.Node, s.Reservation) {
 		r.census.forget(s.Node.Name)
-		r.Ledger.Set(s.Node.Name, report.NodeReport{})
+		r.Ledger.Set(s.Node.Name, ledger.Report{})
 		return ctrl.Result{}, nil
 	}
 	wait, due := r.census.wait(s)
 	if !due || wait > 0 {
 		said := r.Ledger.Get(s.Node.Name)
-		r.Ledger.Set(s.Node.Name, report.NodeReport{ForeignPods: said.ForeignPods})
+		r.Ledger.Set(s.Node.Name, ledger.Report{ForeignPods: said.ForeignPods})
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	pods, err := r.podsOn(ctx, s.Node.Name)
@@ -100,10 +100,10 @@ func (r *Reconciler) countForeigners(ctx context.Context, s Snapshot) (ctrl.Resu
 	}
 	r.census.counted(s, len(foreign) > 0)
 	if len(foreign) == 0 {
-		r.Ledger.Set(s.Node.Name, report.NodeReport{})
+		r.Ledger.Set(s.Node.Name, ledger.Report{})
 		return ctrl.Result{}, nil
 	}
 	slices.Sort(foreign)
-	r.Ledger.Set(s.Node.Name, report.NodeReport{ForeignPods: foreign})
+	r.Ledger.Set(s.Node.Name, ledger.Report{ForeignPods: foreign})
 	return ctrl.Result{RequeueAfter: recount}, nil
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
+	"github.com/reservation-operator/reservation-operator/reconciler/ledger"
 	"github.com/reservation-operator/reservation-operator/reconciler/lock"
 	"github.com/reservation-operator/reservation-operator/reconciler/report"
 )
@@ -40,7 +41,7 @@ type Reconciler struct {
 	Pods PodWatcher
 	// View says what is granted, and Ledger is told what was seen.
 	View   *allocate.View
-	Ledger *report.Ledger
+	Ledger *ledger.Ledger
 	// Events takes the few events that a release is worth.
 	Events events.EventRecorder
 	// Clock tells the time.
@@ -77,7 +78,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			r.Pods.Forget(req.Name)
 			r.census.forget(req.Name)
 			r.locks.forget(req.Name)
-			r.Ledger.Set(req.Name, report.NodeReport{})
+			r.Ledger.Set(req.Name, ledger.Report{})
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -226,7 +227,7 @@ func (r *Reconciler) namespacesOf(ctx context.Context, tenant string) ([]string,
 // do carries out one step and reports it.
 func (r *Reconciler) do(ctx context.Context, s Snapshot, step Step, version int64) (ctrl.Result, error) {
 	name := s.Node.Name
-	said := report.NodeReport{
+	said := ledger.Report{
 		PodsLeft: int32(len(s.Pods)), Owners: owners(s.Pods), WaitingFor: step.WaitingFor, Reason: step.Reason, Message: step.Message,
 	}
 	if step.Action == Wait || step.Action == Evict {
@@ -251,7 +252,7 @@ func (r *Reconciler) do(ctx context.Context, s Snapshot, step Step, version int6
 }
 
 // say reports what was seen, and tells the people concerned when a release begins to be held up.
-func (r *Reconciler) say(ctx context.Context, s Snapshot, said report.NodeReport) {
+func (r *Reconciler) say(ctx context.Context, s Snapshot, said ledger.Report) {
 	before := r.Ledger.Get(s.Node.Name).Reason
 	r.Ledger.Set(s.Node.Name, said)
 	if said.Reason != before && report.BlocksRelease(said.Reason) {
@@ -273,7 +274,7 @@ func (r *Reconciler) patch(ctx context.Context, s Snapshot, step Step) (ctrl.Res
 		} else {
 			r.locks.forget(s.Node.Name)
 		}
-		r.Ledger.Set(s.Node.Name, report.NodeReport{PodsLeft: int32(len(s.Pods)), Owners: owners(s.Pods), WaitingFor: step.WaitingFor})
+		r.Ledger.Set(s.Node.Name, ledger.Report{PodsLeft: int32(len(s.Pods)), Owners: owners(s.Pods), WaitingFor: step.WaitingFor})
 		r.announce(ctx, s, step, suspect)
 		return ctrl.Result{RequeueAfter: recheck}, nil
 	case apierrors.IsConflict(err):
@@ -284,12 +285,12 @@ func (r *Reconciler) patch(ctx context.Context, s Snapshot, step Step) (ctrl.Res
 		if r.Ledger.Get(s.Node.Name).Reason != v1alpha1.ReasonNodePatchForbidden {
 			logf.FromContext(ctx).Error(err, "a node may not be changed; it is tried again once in a while", "again", retryForbidden)
 		}
-		r.Ledger.Set(s.Node.Name, report.NodeReport{
+		r.Ledger.Set(s.Node.Name, ledger.Report{
 			Reason: v1alpha1.ReasonNodePatchForbidden, Message: report.NodePatchForbidden(s.Node.Name, err),
 		})
 		return ctrl.Result{RequeueAfter: retryForbidden}, nil
 	default:
-		r.Ledger.Set(s.Node.Name, report.NodeReport{
+		r.Ledger.Set(s.Node.Name, ledger.Report{
 			Reason: v1alpha1.ReasonNodePatchFailed, Message: fmt.Sprintf("node %s: %s", s.Node.Name, err),
 		})
 		return ctrl.Result{}, fmt.Errorf("patching node %s: %w", s.Node.Name, err)

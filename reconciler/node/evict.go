@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+	"github.com/reservation-operator/reservation-operator/reconciler/ledger"
 	"github.com/reservation-operator/reservation-operator/reconciler/lock"
-	"github.com/reservation-operator/reservation-operator/reconciler/report"
 )
 
 const (
@@ -34,7 +34,7 @@ const (
 // evict asks the API server to evict each pod, and says which ones it would not and why. A pod that is gone, or that
 // another of the same name has replaced, counts as evicted: the watch on the node's pods brings the node back. What a
 // budget holds is deleted where the Reservation says so.
-func (r *Reconciler) evict(ctx context.Context, s Snapshot, step Step, said report.NodeReport) (ctrl.Result, error) {
+func (r *Reconciler) evict(ctx context.Context, s Snapshot, step Step, said ledger.Report) (ctrl.Result, error) {
 	round, cancel := context.WithTimeout(ctx, evictTimeout)
 	defer cancel()
 	// All at once, so that one that the API server wants to think about does not keep the others.

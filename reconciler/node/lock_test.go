@@ -13,7 +13,7 @@ import (
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
-	"github.com/reservation-operator/reservation-operator/reconciler/report"
+	"github.com/reservation-operator/reservation-operator/reconciler/ledger"
 )
 
 var (
@@ -81,7 +81,7 @@ func TestANodeThatNobodyHasIsLeftAlone(t *testing.T) {
 	w := newWorld(t)
 	w.join(func(n *corev1.Node) { n.Labels[v1alpha1.LabelTenant] = "x" })
 	w.grant(true)
-	w.ledger.Set(w.name, report.NodeReport{PodsLeft: 3})
+	w.ledger.Set(w.name, ledger.Report{PodsLeft: 3})
 	w.reconcile()
 	require.Empty(t, w.wrote())
 	require.Zero(t, w.said())

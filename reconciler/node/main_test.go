@@ -28,8 +28,8 @@ import (
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
+	"github.com/reservation-operator/reservation-operator/reconciler/ledger"
 	"github.com/reservation-operator/reservation-operator/reconciler/node"
-	"github.com/reservation-operator/reservation-operator/reconciler/report"
 	"github.com/reservation-operator/reservation-operator/test/controlplane"
 )
 
@@ -92,7 +92,7 @@ type world struct {
 	// name is that of the node, tenant that of the tenant, its namespace and its Reservation.
 	name, tenant string
 	view         *allocate.View
-	ledger       *report.Ledger
+	ledger       *ledger.Ledger
 	clock        *clocktesting.FakePassiveClock
 	events       *events.FakeRecorder
 	pods         *watched
@@ -122,7 +122,7 @@ func (w *watched) set(node string, on bool) {
 func newWorld(t *testing.T, change ...func(*v1alpha1.ReservationSpec)) *world {
 	t.Helper()
 	w := &world{
-		T: t, admin: server(t), view: &allocate.View{}, ledger: &report.Ledger{}, events: events.NewFakeRecorder(100),
+		T: t, admin: server(t), view: &allocate.View{}, ledger: &ledger.Ledger{}, events: events.NewFakeRecorder(100),
 		pods: &watched{nodes: map[string]bool{}}, clock: clocktesting.NewFakePassiveClock(time.Now()),
 	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}
@@ -315,7 +315,7 @@ func (w *world) end(p *corev1.Pod) {
 	require.NoError(w, w.admin.Delete(context.WithoutCancel(w.Context()), p, client.GracePeriodSeconds(0)))
 }
 
-func (w *world) said() report.NodeReport { return w.ledger.Get(w.name) }
+func (w *world) said() ledger.Report { return w.ledger.Get(w.name) }
 
 // reserved are the node's annotations of ours.
 func reserved(n *corev1.Node) map[string]string {

@@ -15,8 +15,8 @@ import (
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
+	"github.com/reservation-operator/reservation-operator/reconciler/ledger"
 	"github.com/reservation-operator/reservation-operator/reconciler/lock"
-	"github.com/reservation-operator/reservation-operator/reconciler/report"
 )
 
 // mutations switch off one guard each. Each must be noticed, by one of the laws that are named.
@@ -66,7 +66,7 @@ var mutations = map[string]struct {
 	"grant before the release has ended": {func(p *parts) {
 		p.View.Watch(func(name string) {
 			if g, _, version, _ := p.View.Grant(name); g.Phase == allocate.Releasing {
-				p.Ledger.Set(name, report.NodeReport{Drained: true, IndexVersion: version})
+				p.Ledger.Set(name, ledger.Report{Drained: true, IndexVersion: version})
 			}
 		}, nil)
 	}, "law 2, law 8"},
@@ -74,7 +74,7 @@ var mutations = map[string]struct {
 		p.View.Watch(func(name string) {
 			n := p.world.server.node(name)
 			if g, _, version, _ := p.View.Grant(name); g.Phase == allocate.Releasing && n != nil && !bears(n) {
-				p.Ledger.Set(name, report.NodeReport{Drained: true, IndexVersion: version})
+				p.Ledger.Set(name, ledger.Report{Drained: true, IndexVersion: version})
 			}
 		}, nil)
 	}, "law 2"},

@@ -16,9 +16,9 @@ import (
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
+	"github.com/reservation-operator/reservation-operator/reconciler/ledger"
 	"github.com/reservation-operator/reservation-operator/reconciler/lock"
 	"github.com/reservation-operator/reservation-operator/reconciler/node"
-	"github.com/reservation-operator/reservation-operator/reconciler/report"
 )
 
 // parts are what the reconcilers of one process are made of. A mutation changes them before that.
@@ -29,7 +29,7 @@ type parts struct {
 	Fence  allocate.Fence
 	Pods   node.PodWatcher
 	View   *allocate.View
-	Ledger *report.Ledger
+	Ledger *ledger.Ledger
 }
 
 // replica is one operator process: its caches, its queue and, while it leads, its reconcilers. The queue is woken by
@@ -73,7 +73,7 @@ func (r *replica) boot() {
 func (r *replica) lead() {
 	r.leads = true
 	c := cachedClient{replica: r}
-	p := parts{world: r.world, Client: c, Live: liveReader{c}, Fence: r.world.fence, Pods: r.pods, View: &allocate.View{}, Ledger: &report.Ledger{}}
+	p := parts{world: r.world, Client: c, Live: liveReader{c}, Fence: r.world.fence, Pods: r.pods, View: &allocate.View{}, Ledger: &ledger.Ledger{}}
 	if r.world.mutate != nil {
 		r.world.mutate(&p)
 	}

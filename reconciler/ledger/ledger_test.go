@@ -1,4 +1,4 @@
-package report
+package ledger
 
 import (
 	"fmt"
@@ -16,16 +16,16 @@ func TestLedger(t *testing.T) {
 
 	require.Zero(t, l.Get("n1"))
 	require.Empty(t, l.Drained())
-	l.Set("n1", NodeReport{PodsLeft: 2, ForeignPods: []string{"a/b"}})
-	l.Set("n1", NodeReport{PodsLeft: 2, ForeignPods: []string{"a/b"}})
+	l.Set("n1", Report{PodsLeft: 2, ForeignPods: []string{"a/b"}})
+	l.Set("n1", Report{PodsLeft: 2, ForeignPods: []string{"a/b"}})
 	require.Equal(t, []string{"n12"}, told, "the same again is not told")
-	l.Set("n1", NodeReport{PodsLeft: 1})
-	l.Set("n2", NodeReport{})
+	l.Set("n1", Report{PodsLeft: 1})
+	l.Set("n2", Report{})
 	require.Equal(t, []string{"n12", "n11"}, told, "nor is that there is nothing to say")
-	l.Set("n1", NodeReport{Drained: true, IndexVersion: 7})
-	l.Set("n2", NodeReport{Reason: "x"})
+	l.Set("n1", Report{Drained: true, IndexVersion: 7})
+	l.Set("n2", Report{Reason: "x"})
 	require.Equal(t, map[string]int64{"n1": 7}, l.Drained())
-	l.Set("n1", NodeReport{})
+	l.Set("n1", Report{})
 	require.Empty(t, l.Drained())
 	require.Len(t, l.reports, 1, "what has nothing to say takes no room")
 }
@@ -38,7 +38,7 @@ func TestLedgerIsUsedFromManyGoroutines(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			for n := range 200 {
-				l.Set(fmt.Sprintf("n%d", i), NodeReport{PodsLeft: int32(n + 1)})
+				l.Set(fmt.Sprintf("n%d", i), Report{PodsLeft: int32(n + 1)})
 				l.Watch(func(string) {})
 			}
 		})

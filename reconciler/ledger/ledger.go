@@ -1,4 +1,4 @@
-package report
+package ledger
 
 import (
 	"reflect"
@@ -7,9 +7,9 @@ import (
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 )
 
-// NodeReport is what the node reconciler last saw and did at one node. It is kept in memory only: after a restart
+// Report is what the node reconciler last saw and did at one node. It is kept in memory only: after a restart
 // every report is made anew from what is on the objects.
-type NodeReport struct {
+type Report struct {
 	// PodsLeft is how many of the tenant's pods a release still waits for, and Owners whose they are, ten at most.
 	PodsLeft int32
 	Owners   []v1alpha1.PodOwner
@@ -28,7 +28,7 @@ type NodeReport struct {
 // Ledger holds the last report of every node. It is safe for use from many goroutines.
 type Ledger struct {
 	mu       sync.RWMutex
-	reports  map[string]NodeReport
+	reports  map[string]Report
 	watchers []func(node string)
 }
 
@@ -41,7 +41,7 @@ func (l *Ledger) Watch(f func(node string)) {
 }
 
 // Set replaces a node's report. The zero report removes it.
-func (l *Ledger) Set(node string, r NodeReport) {
+func (l *Ledger) Set(node string, r Report) {
 	l.mu.Lock()
 	before := l.reports[node]
 	if reflect.DeepEqual(before, r) {
@@ -49,9 +49,9 @@ func (l *Ledger) Set(node string, r NodeReport) {
 		return
 	}
 	if l.reports == nil {
-		l.reports = map[string]NodeReport{}
+		l.reports = map[string]Report{}
 	}
-	if reflect.DeepEqual(r, NodeReport{}) {
+	if reflect.DeepEqual(r, Report{}) {
 		delete(l.reports, node)
 	} else {
 		l.reports[node] = r
@@ -64,7 +64,7 @@ func (l *Ledger) Set(node string, r NodeReport) {
 }
 
 // Get returns a node's report; the zero report if there is none.
-func (l *Ledger) Get(node string) NodeReport {
+func (l *Ledger) Get(node string) Report {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.reports[node]
