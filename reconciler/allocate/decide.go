@@ -225,6 +225,19 @@ func (d *decider) takesOver(node Node, now Grant) bool {
 	return d.adopt(node).Reservation == now.Reservation && first.Spec.Tenant == node.Tenant && (giver == nil || giver.Spec.Tenant == first.Spec.Tenant)
 }
 
+// Confirms reports whether all that a change of a node says is that the lock came on which a grant to the Reservation
+// stands for. No decision depends on that, unless the node accepts nobody until then (rule 8).
+func Confirms(before, after Node, g Grant, r *v1alpha1.Reservation) bool {
+	others := func(labels map[string]string) map[string]string {
+		labels = maps.Clone(labels)
+		delete(labels, v1alpha1.LabelTenant)
+		return labels
+	}
+	return g.Phase == Held && g.Reservation == r.Name && len(g.Namespaces) > 0 && r.DeletionTimestamp.IsZero() &&
+		!before.locked() && after.Holder == r.Name && after.Tenant == r.Spec.Tenant &&
+		before.Deleting == after.Deleting && maps.Equal(others(before.Labels), others(after.Labels))
+}
+
 // explain says of every claim that was not granted why not.
 func (d *decider) explain() {
 	for name, claimants := range d.claims {

@@ -122,10 +122,33 @@ func TestDecideProperties(t *testing.T) {
 			require.Equal(t, got, Decide(shuffled), "the order does not matter")
 			requireSound(t, s, got)
 			requireNothingNew(t, s, got)
+			requireConfirmed(t, s, got)
 			parsed, err := Parse(got.Index.Data())
 			require.NoError(t, err)
 			require.True(t, parsed.Equal(got.Index), "it survives being written down")
 		})
+	}
+}
+
+// requireConfirmed demands that no lock that comes on as it was granted changes the decision.
+func requireConfirmed(t *testing.T, s Snapshot, d Decision) {
+	t.Helper()
+	s = clone(s)
+	s.Index = d.Index
+	next := Decide(s)
+	for i, before := range s.Nodes {
+		grant := next.Index.Grants[before.Name]
+		holder := slices.IndexFunc(s.Reservations, func(r v1alpha1.Reservation) bool { return r.Name == grant.Reservation })
+		if holder < 0 {
+			continue
+		}
+		locked := clone(s)
+		after := &locked.Nodes[i]
+		after.Holder, after.Tenant, after.Marked = grant.Reservation, s.Reservations[holder].Spec.Tenant, true
+		after.Labels[v1alpha1.LabelTenant] = after.Tenant
+		if Confirms(before, *after, grant, &s.Reservations[holder]) {
+			require.Equal(t, next, Decide(locked), "%s is locked", before.Name)
+		}
 	}
 }
 

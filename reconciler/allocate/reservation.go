@@ -120,7 +120,7 @@ func (r *StatusReconciler) gather(ctx context.Context, reservation *v1alpha1.Res
 		grant, _, _, _ := r.View.Grant(name)
 		n := NodeFacts{Name: name, Phase: grant.Phase, Report: r.Ledger.Get(name)}
 		node := &corev1.Node{}
-		switch err := r.Client.Get(ctx, types.NamespacedName{Name: name}, node); {
+		switch err := r.Client.Get(ctx, types.NamespacedName{Name: name}, node, client.UnsafeDisableDeepCopy); {
 		case err == nil:
 			n.Exists = true
 			n.Locked = node.Labels[v1alpha1.LabelTenant] == reservation.Spec.Tenant &&
@@ -170,9 +170,9 @@ func markExclusive(r *v1alpha1.Reservation, nodes []NodeFacts) {
 }
 
 // SetupWithManager registers the reconciler: a Reservation's status is written again when its spec, the decision
-// about it, or one of its nodes changed, gathering the changes of a fifth of a second.
+// about it, or one of its nodes changed, gathering the changes of a moment (see statusDelay).
 func (r *StatusReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	const delay = 200 * time.Millisecond
+	delay := func(name string) time.Duration { return statusDelay(len(r.View.Nodes(name))) }
 	wake := &requeue.Wake{Delay: delay}
 	r.View.Watch(nil, wake.Add)
 	r.Ledger.Watch(func(node string) {
@@ -199,6 +199,13 @@ func (r *StatusReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Node{}, holder, builder.WithPredicates(lockChanged)).
 		WatchesRawSource(wake).
 		Complete(r)
+}
+
+// statusDelay is how long the changes of a Reservation with so many nodes are gathered into one status. Reading its nodes,
+// and storing a status that lists them, costs the more the more there are: while a thousand nodes are being locked, it
+// must not take the time that locking needs.
+func statusDelay(nodes int) time.Duration {
+	return min(200*time.Millisecond+time.Duration(nodes)*time.Millisecond/2, 2*time.Second)
 }
 
 // writtenChanged passes what this reconciler writes, besides the revision: a status that was left as it is because the

@@ -28,7 +28,8 @@ const allNodes = "all-nodes"
 // SetupWithManager registers the worker: it decides again when a Reservation's spec, a Node's labels or lock, the
 // index, a binding or the set of drained nodes changed, gathering the changes of a tenth of a second.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	wake := &requeue.Wake{Delay: batch}
+	delay := func(string) time.Duration { return batch }
+	wake := &requeue.Wake{Delay: delay}
 	r.Ledger.Watch(func(node string) {
 		if r.Ledger.Get(node).Drained {
 			wake.Add(allNodes)
@@ -36,13 +37,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	})
 	// One decision at the start, also in a cluster where nothing happens: it proves the fence.
 	wake.Add(allNodes)
-	all := batched(batch, func(client.Object) []string { return []string{allNodes} })
+	all := batched(delay, func(client.Object) []string { return []string{allNodes} })
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("allocate").
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1, RateLimiter: requeue.AfterErrors()}).
 		Watches(&v1alpha1.Reservation{}, all, builder.WithPredicates(claimChanged)).
 		Watches(&v1alpha1.ReservationBinding{}, all, builder.WithPredicates(claimChanged)).
-		Watches(&corev1.Node{}, all, builder.WithPredicates(nodeChanged)).
+		Watches(&corev1.Node{}, all, builder.WithPredicates(r.nodeChanged())).
 		Watches(&corev1.ConfigMap{}, all, builder.WithPredicates(r.isIndex())).
 		WatchesRawSource(wake).
 		Complete(r)
@@ -56,12 +57,23 @@ var claimChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
 }}
 
-// nodeChanged passes what allocation reads of a Node; heartbeats are not among it.
-var nodeChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	before, after := NodeOf(e.ObjectOld.(*corev1.Node)), NodeOf(e.ObjectNew.(*corev1.Node))
-	return before.Holder != after.Holder || before.Deleting != after.Deleting || before.Marked != after.Marked ||
-		e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || !maps.Equal(before.Labels, after.Labels)
-}}
+// nodeChanged passes what allocation reads of a Node; heartbeats are not among it, nor is a lock that came on as the index
+// says: a thousand locks are no reason to decide about all nodes again and again.
+func (r *Reconciler) nodeChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, is := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
+		before, after := NodeOf(was), NodeOf(is)
+		changed := before.Holder != after.Holder || before.Deleting != after.Deleting || before.Marked != after.Marked ||
+			was.UID != is.UID || !maps.Equal(before.Labels, after.Labels)
+		if !changed {
+			return false
+		}
+		grant, granted, _, _ := r.View.Grant(is.Name)
+		holder := &v1alpha1.Reservation{}
+		known := granted && r.Client.Get(context.Background(), client.ObjectKey{Name: grant.Reservation}, holder, client.UnsafeDisableDeepCopy) == nil
+		return !known || was.UID != is.UID || !Confirms(before, after, grant, holder)
+	}}
+}
 
 func (r *Reconciler) isIndex() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(o client.Object) bool {
@@ -70,13 +82,13 @@ func (r *Reconciler) isIndex() predicate.Predicate {
 }
 
 // batched returns a handler that enqueues the keys of the old and the new object after a delay, so that all changes
-// within it are answered once.
-func batched(delay time.Duration, keys func(client.Object) []string) handler.EventHandler {
+// of a key are answered once.
+func batched(delay func(key string) time.Duration, keys func(client.Object) []string) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	add := func(q queue, objects ...client.Object) {
 		for _, o := range objects {
 			for _, key := range keys(o) {
-				q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: key}}, delay)
+				q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: key}}, delay(key))
 			}
 		}
 	}

@@ -227,3 +227,9 @@ func TestMarkFence(t *testing.T) {
 	require.Equal(t, v1alpha1.ReasonFenceNotProven, r.Status.Conditions[0].Reason)
 	require.Equal(t, "the API server was not seen to refuse foreign pods on reserved nodes; look there", r.Status.Conditions[0].Message)
 }
+
+func TestStatusDelay(t *testing.T) {
+	for nodes, want := range map[int]time.Duration{0: 200 * time.Millisecond, 100: 250 * time.Millisecond, 1000: 700 * time.Millisecond, 10_000: 2 * time.Second} {
+		require.Equal(t, want, statusDelay(nodes), nodes)
+	}
+}

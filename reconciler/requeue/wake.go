@@ -14,8 +14,8 @@ import (
 // a channel it never blocks who adds, neither before its controller has started nor after it has stopped, and a name
 // that waits already is not added twice. Use each for one controller; the zero Wake is ready for use.
 type Wake struct {
-	// Delay is how long a name waits, so that all that is added within it is answered once.
-	Delay time.Duration
+	// Delay says how long a name waits, so that all that is added within it is answered once; nil is not at all.
+	Delay func(name string) time.Duration
 
 	mu    sync.Mutex
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -49,5 +49,9 @@ func (w *Wake) Start(_ context.Context, queue workqueue.TypedRateLimitingInterfa
 }
 
 func (w *Wake) enqueue(name string) {
-	w.queue.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}, w.Delay)
+	var delay time.Duration
+	if w.Delay != nil {
+		delay = w.Delay(name)
+	}
+	w.queue.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}, delay)
 }

@@ -38,7 +38,7 @@ func TestWakeNeverBlocksBeforeTheStartOrAfterTheStop(t *testing.T) {
 }
 
 func TestWakeWaitsForItsDelay(t *testing.T) {
-	w := &Wake{Delay: time.Hour}
+	w := &Wake{Delay: func(string) time.Duration { return time.Hour }}
 	queue := priorityqueue.New[reconcile.Request]("test")
 	defer queue.ShutDown()
 	require.NoError(t, w.Start(context.Background(), queue))

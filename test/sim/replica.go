@@ -195,6 +195,13 @@ func (r *replica) nodeChanged(before, after client.Object) {
 		if x.Holder == y.Holder && x.Deleting == y.Deleting && x.Marked == y.Marked && was.UID == is.UID && maps.Equal(x.Labels, y.Labels) {
 			return
 		}
+		if r.view != nil {
+			grant, _, _, _ := r.view.Grant(name)
+			holder, ok := r.caches[reservations].objects[grant.Reservation].(*v1alpha1.Reservation)
+			if ok && was.UID == is.UID && allocate.Confirms(x, y, grant, holder) {
+				return
+			}
+		}
 	}
 	r.wake("allocate", 0)
 }
