@@ -102,33 +102,6 @@ func why(node string, reason v1alpha1.PendingReason, by ...string) v1alpha1.Pend
 	return p
 }
 
-func TestConfirms(t *testing.T) {
-	r, other := res("r", tenant("t"), accepting("t")), res("other", tenant("t"))
-	gone := res("r", tenant("t"))
-	deleted(&gone)
-	for name, tc := range map[string]struct {
-		before, after Node
-		grant         Grant
-		holder        *v1alpha1.Reservation
-		want          bool
-	}{
-		"the lock comes on":              {free("n"), locked("n", "r", "t"), holds("r", "t"), &r, true},
-		"it comes back, torn off partly": {Node{Name: "n", Marked: true}, locked("n", "r", "t"), holds("r", "t"), &r, false},
-		"one of another holder":          {free("n"), locked("n", "other", "t"), holds("r", "t"), &r, false},
-		"one of another tenant":          {free("n"), locked("n", "r", "u"), holds("r", "t"), &r, false},
-		"one that the index waits for":   {free("n"), locked("n", "r", "t"), Grant{Reservation: "r"}, &r, false},
-		"on a node that is given up":     {free("n"), locked("n", "r", "t"), releases("r"), &r, false},
-		"in the name of another":         {free("n"), locked("n", "r", "t"), holds("r", "t"), &other, false},
-		"of a Reservation that goes":     {free("n"), locked("n", "r", "t"), holds("r", "t"), &gone, false},
-		"and another label with it":      {free("n"), in("b", locked("n", "r", "t")), holds("r", "t"), &r, false},
-		"and the node is to go":          {free("n"), going(locked("n", "r", "t")), holds("r", "t"), &r, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			require.Equal(t, tc.want, Confirms(tc.before, tc.after, tc.grant, tc.holder))
-		})
-	}
-}
-
 func TestDecide(t *testing.T) {
 	type reservations = []v1alpha1.Reservation
 	type nodes = []Node

@@ -172,7 +172,11 @@ func markExclusive(r *v1alpha1.Reservation, nodes []NodeFacts) {
 // SetupWithManager registers the reconciler: a Reservation's status is written again when its spec, the decision
 // about it, or one of its nodes changed, gathering the changes of a moment (see statusDelay).
 func (r *StatusReconciler) SetupWithManager(mgr ctrl.Manager) error {
-	delay := func(name string) time.Duration { return statusDelay(len(r.View.Nodes(name))) }
+	delay := func(name string) time.Duration {
+		reservation := &v1alpha1.Reservation{}
+		_ = r.Client.Get(context.Background(), client.ObjectKey{Name: name}, reservation, client.UnsafeDisableDeepCopy) // none has no names
+		return statusDelay(max(len(r.View.Nodes(name)), len(reservation.Spec.ReservedNodes)))
+	}
 	wake := &requeue.Wake{Delay: delay}
 	r.View.Watch(nil, wake.Add)
 	r.Ledger.Watch(func(node string) {
@@ -205,7 +209,7 @@ func (r *StatusReconciler) SetupWithManager(mgr ctrl.Manager) error {
 // and storing a status that lists them, costs the more the more there are: while a thousand nodes are being locked, it
 // must not take the time that locking needs.
 func statusDelay(nodes int) time.Duration {
-	return min(200*time.Millisecond+time.Duration(nodes)*time.Millisecond/2, 2*time.Second)
+	return min(200*time.Millisecond+time.Duration(nodes)*time.Millisecond, 2*time.Second)
 }
 
 // writtenChanged passes what this reconciler writes, besides the revision: a status that was left as it is because the

@@ -229,7 +229,7 @@ func TestMarkFence(t *testing.T) {
 }
 
 func TestStatusDelay(t *testing.T) {
-	for nodes, want := range map[int]time.Duration{0: 200 * time.Millisecond, 100: 250 * time.Millisecond, 1000: 700 * time.Millisecond, 10_000: 2 * time.Second} {
+	for nodes, want := range map[int]time.Duration{0: 200 * time.Millisecond, 100: 300 * time.Millisecond, 1000: 1200 * time.Millisecond, 10_000: 2 * time.Second} {
 		require.Equal(t, want, statusDelay(nodes), nodes)
 	}
 }

@@ -58,9 +58,6 @@ func lock(ctx context.Context) error {
 		if err := each(ctx, all, rawClear(c.Client)); err != nil {
 			return err
 		}
-		if err := watched.await(ctx, "raw", 0); err != nil {
-			return err
-		}
 	}
 	o, b := median(ours), median(raw)
 	figure("lock_1000_nodes", o.Round(time.Millisecond).String(), b.Round(time.Millisecond).String(), ratio(o, b), "1.10", ratio(o, b) <= 1.10)

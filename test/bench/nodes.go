@@ -46,22 +46,30 @@ func each(ctx context.Context, names []string, f func(ctx context.Context, name 
 	return group.Wait()
 }
 
-// rawPatch does by hand what locks a node: one merge patch with label, taint and annotation.
+// What the baseline writes is as long as a lock and means nothing to the operator, which would take a real one for a lost
+// grant and release it.
+const (
+	rawLabel      = "baseline.tenant"
+	rawAnnotation = "baseline.coreweave.cloud/reservation"
+	rawEffect     = "baseline.coreweave.cloud/taint-effect"
+	rawTaint      = "baseline"
+)
+
+// rawPatch does by hand what locks a node: one merge patch with label, taint and annotations.
 func rawPatch(c client.Client) func(ctx context.Context, name string) error {
-	return func(ctx context.Context, name string) error {
-		body := `{"metadata":{"labels":{"reserved.tenant":"raw"},"annotations":{"scheduling.coreweave.cloud/reservation":"raw",` +
-			`"scheduling.coreweave.cloud/taint-effect":"NoSchedule"}},"spec":{"taints":[{"key":"reserved","value":"raw","effect":"NoSchedule"}]}}`
-		node := &corev1.Node{}
-		node.Name = name
-		return c.Patch(ctx, node, client.RawPatch(types.MergePatchType, []byte(body)))
-	}
+	return patching(c, fmt.Sprintf(`{"metadata":{"labels":{%q:"raw"},"annotations":{%q:"raw",%q:"NoSchedule"}},`+
+		`"spec":{"taints":[{"key":%q,"value":"raw","effect":"NoSchedule"}]}}`, rawLabel, rawAnnotation, rawEffect, rawTaint))
 }
 
 // rawClear undoes rawPatch.
 func rawClear(c client.Client) func(ctx context.Context, name string) error {
+	return patching(c, fmt.Sprintf(`{"metadata":{"labels":{%q:null},"annotations":{%q:null,%q:null}},"spec":{"taints":null}}`,
+		rawLabel, rawAnnotation, rawEffect))
+}
+
+// patching returns a function that patches a node.
+func patching(c client.Client, body string) func(ctx context.Context, name string) error {
 	return func(ctx context.Context, name string) error {
-		body := `{"metadata":{"labels":{"reserved.tenant":null},"annotations":{"scheduling.coreweave.cloud/reservation":null,` +
-			`"scheduling.coreweave.cloud/taint-effect":null}},"spec":{"taints":null}}`
 		node := &corev1.Node{}
 		node.Name = name
 		return c.Patch(ctx, node, client.RawPatch(types.MergePatchType, []byte(body)))
@@ -71,7 +79,8 @@ func rawClear(c client.Client) func(ctx context.Context, name string) error {
 // counter watches the nodes and knows how many bear which tenant's label.
 type counter struct {
 	mu      sync.Mutex
-	tenants map[string]string
+	tenants map[string]string // by node
+	counts  map[string]int    // by tenant
 	changed chan struct{}
 }
 
@@ -85,7 +94,7 @@ func watchNodes(ctx context.Context, c *cluster.Cluster) (*counter, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &counter{tenants: map[string]string{}, changed: make(chan struct{}, 1)}
+	k := &counter{tenants: map[string]string{}, counts: map[string]int{}, changed: make(chan struct{}, 1)}
 	go func() {
 		for e := range w.ResultChan() {
 			node, ok := e.Object.(*corev1.Node)
@@ -93,7 +102,9 @@ func watchNodes(ctx context.Context, c *cluster.Cluster) (*counter, error) {
 				continue
 			}
 			k.mu.Lock()
+			k.counts[k.tenants[node.Name]]--
 			k.tenants[node.Name] = node.Labels[v1alpha1.LabelTenant]
+			k.counts[k.tenants[node.Name]]++
 			k.mu.Unlock()
 			select {
 			case k.changed <- struct{}{}:
@@ -123,11 +134,5 @@ func (k *counter) await(ctx context.Context, tenant string, n int) error {
 func (k *counter) count(tenant string) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	n := 0
-	for _, t := range k.tenants {
-		if t == tenant {
-			n++
-		}
-	}
-	return n
+	return k.counts[tenant]
 }
