@@ -80,6 +80,7 @@ var rules = []rule{
 	{"nothing that others own in the metadata", metadata},
 	{"one object, one document", duplicates},
 	{"our kinds have only fields that exist, of the right type", schemas},
+	{"one node, one line", repeated},
 	{"one node, one Reservation", claims},
 	{"no node out of another's pool", held},
 	{"a pool is less than the cluster", wholeCluster},

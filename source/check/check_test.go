@@ -258,6 +258,9 @@ func TestCheckNodes(t *testing.T) {
 			objects: []string{fooReservation}, change: func(s *Set) {
 				s.Live.Reservations = append(s.Live.Reservations, live("x", "", "gpu-09"), live("y", "", "gpu-09"))
 			}},
+		"one Reservation, one node twice": {
+			objects: []string{strings.Replace(fooReservation, "gpu-01", "gpu-02", 1)},
+			want:    []string{"a.yaml:1: Reservation foo: spec.reservedNodes: gpu-02 is named more than once: leave one line"}},
 		"a node that does not exist": {
 			objects: []string{fooReservation}, change: func(s *Set) { s.Live.Nodes = map[string]map[string]string{"gpu-02": nil} },
 			want: []string{"warning: a.yaml:1: Reservation foo: spec.reservedNodes: no node of that name exists: gpu-01; it is locked when"}},

@@ -57,6 +57,24 @@ func claims(f *facts) []render.Finding {
 	return out
 }
 
+// repeated finds nodes that one Reservation names more than once. The API server refuses them too, in other words.
+func repeated(f *facts) []render.Finding {
+	var out []render.Finding
+	for _, r := range f.reservations {
+		times := map[string]int{}
+		var twice []string
+		for _, node := range r.value.Spec.ReservedNodes {
+			if times[node]++; times[node] == 2 {
+				twice = append(twice, node)
+			}
+		}
+		if len(twice) > 0 {
+			out = append(out, at(r.object, "spec.reservedNodes", fmt.Sprintf("%s %s named more than once: leave one line of each", few(twice), isAre(len(twice)))))
+		}
+	}
+	return out
+}
+
 // held finds nodes that a Reservation of the set comes to name while another one, of the set or live, holds them through
 // its nodeSelector and goes on to: they would never be handed over. Whom a node belongs to that both had before is for
 // the allocation to say, since labels of nodes change without a commit.
