@@ -265,6 +265,17 @@ func TestWhatACommitSaysIsGitsAlone(t *testing.T) {
 	require.Empty(t, applied(t, a, Commit{"tenants", "2"}, set("[owned-1]")).Failed)
 	require.ElementsMatch(t, []string{"owned-1", "owned-3"}, names())
 
+	// Nor does the list itself stay when a commit goes over to a pool.
+	pool := objects(t, `{apiVersion: scheduling.coreweave.cloud/v1alpha1, kind: Reservation, metadata: {name: pooled}, spec: {tenant: pooled, nodeSelector: {matchLabels: {pool: a}}}}`)
+	named := objects(t, strings.Replace(fmt.Sprintf(reservationYAML, "pooled"), "spec: {", "spec: {nodeSelector: {matchLabels: {pool: a}}, ", 1))
+	require.NoError(t, admin(t).Create(t.Context(), objects(t, fmt.Sprintf(reservationYAML, "pooled"))[0].DeepCopy(), client.FieldOwner("kubectl-client-side-apply")))
+	require.Empty(t, applied(t, a, Commit{"tenants", "1"}, named).Failed)
+	require.Len(t, applied(t, a, Commit{"tenants", "2"}, pool).Changed, 1)
+	pooled := &v1alpha1.Reservation{}
+	require.NoError(t, a.Live.Get(t.Context(), client.ObjectKey{Name: "pooled"}, pooled))
+	require.Nil(t, pooled.Spec.ReservedNodes)
+	require.Empty(t, previewed(t, a, Commit{"tenants", "2"}, pool).Findings)
+
 	// Nor does who added a node by hand before a commit did.
 	edited := &v1alpha1.Reservation{}
 	require.NoError(t, a.Live.Get(t.Context(), client.ObjectKey{Name: "owned"}, edited))

@@ -29,7 +29,7 @@ func handedOver(o *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, bool
 	left, changed := make([]metav1.ManagedFieldsEntry, 0, len(entries)), false
 	for _, e := range entries {
 		set := fieldsOf(e)
-		rest := set.Difference(ours)
+		rest := without(set, ours)
 		if e.Operation != metav1.ManagedFieldsOperationUpdate || e.Manager == v1alpha1.FieldManagerSource || rest.Equals(set) {
 			left = append(left, e)
 			continue
@@ -47,6 +47,22 @@ func handedOver(o *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, bool
 		left = append(left, e)
 	}
 	return left, changed
+}
+
+// without returns the fields of a set that are not in another one, nor hold a field of it: who made a list by hand holds
+// the list itself besides its items, and would keep an empty one.
+func without(set, other *fieldpath.Set) *fieldpath.Set {
+	rest := fieldpath.NewSet()
+	for path := range set.Difference(other).All() {
+		inside := other
+		for _, element := range path {
+			inside = inside.WithPrefix(element)
+		}
+		if inside.Empty() {
+			rest.Insert(path.Copy())
+		}
+	}
+	return rest
 }
 
 // heldBy returns the fields that a manager holds.

@@ -27,6 +27,8 @@ const (
 	fooNamespace   = `{apiVersion: v1, kind: Namespace, metadata: {name: tenant-foo}}`
 	fooReservation = `{apiVersion: scheduling.coreweave.cloud/v1alpha1, kind: Reservation, metadata: {name: foo},
 		spec: {tenant: tenant-foo, reservedNodes: [gpu-01, gpu-02]}}`
+	poolReservation = `{apiVersion: scheduling.coreweave.cloud/v1alpha1, kind: Reservation, metadata: {name: pool},
+		spec: {tenant: tenant-foo, nodeSelector: {matchLabels: {pool: b}}}}`
 	fooBinding = `{apiVersion: scheduling.coreweave.cloud/v1alpha1, kind: ReservationBinding, metadata: {name: foo, namespace: tenant-foo},
 		spec: {reservationName: foo, podSelector: {}}}`
 	fooQuota = `{apiVersion: v1, kind: ResourceQuota, metadata: {name: foo, namespace: tenant-foo}, spec: {hard: {cpu: "1"}}}`
@@ -266,13 +268,22 @@ func TestCheckNodes(t *testing.T) {
 			want: []string{"warning: a.yaml:1: Reservation foo: spec.reservedNodes: no node of that name exists: gpu-01; it is locked when"}},
 		"a node that a live one holds by its selector": {
 			objects: []string{fooReservation}, change: pooled(nil),
-			want: []string{"a.yaml:1: Reservation foo: spec.reservedNodes: gpu-02 is held by the live Reservation pool, whose nodeSelector matches: a node"}},
+			want: []string{"a.yaml:1: Reservation foo: spec.reservedNodes: gpu-02 is also matched by the nodeSelector of the live Reservation pool: a node"}},
+		"a node that another one of the commit selects": {
+			objects: []string{fooReservation, poolReservation}, change: func(s *Set) {
+				s.Live.Nodes = map[string]map[string]string{"gpu-01": {"pool": "b"}, "gpu-02": {"pool": "a"}}
+			},
+			want: []string{"a.yaml:1: Reservation foo: spec.reservedNodes: gpu-01 is also matched by the nodeSelector of Reservation pool in b.yaml:1: a node"}},
+		"one that a live Reservation came to name as well": {objects: []string{fooReservation}, change: func(s *Set) {
+			foo := reservation("foo", 0, "gpu-01", "gpu-02")
+			s.Live.Before = map[string]*v1alpha1.Reservation{"foo": &foo}
+			s.Live.Reservations = append(s.Live.Reservations, live("zoo", "", "gpu-02"))
+		}, want: []string{"warning: a.yaml:1: Reservation foo: spec.reservedNodes: gpu-02 is also reserved by the live Reservation zoo: a node"}},
 		"one that it had named before": {objects: []string{fooReservation}, change: pooled(func(s *Set) {
 			foo := reservation("foo", 0, "gpu-02")
 			s.Live.Before = map[string]*v1alpha1.Reservation{"foo": &foo}
 		})},
-		"one that it gives up in the same commit": {objects: []string{fooReservation,
-			`{apiVersion: scheduling.coreweave.cloud/v1alpha1, kind: Reservation, metadata: {name: pool}, spec: {tenant: tenant-foo, nodeSelector: {matchLabels: {pool: b}}}}`}, change: pooled(nil)},
+		"one that it gives up in the same commit": {objects: []string{fooReservation, poolReservation}, change: pooled(nil)},
 		"one whose holder lists its nodes": {objects: []string{fooReservation}, change: pooled(func(s *Set) {
 			s.Live.Reservations[len(s.Live.Reservations)-1].Spec.ReservedNodes = []string{}
 		})},

@@ -30,7 +30,11 @@ func claims(f *facts) []render.Finding {
 		}
 	}
 
-	type pair struct{ mine, other string }
+	type pair struct {
+		mine, other string
+		// before: it was so before this commit, which is not to blame and must not be held up.
+		before bool
+	}
 	var order []pair
 	nodes := map[pair][]string{}
 	for _, o := range Overlaps(all) {
@@ -41,6 +45,8 @@ func claims(f *facts) []render.Finding {
 		if _, inSet := f.byName[p.mine]; !inSet {
 			continue // two live ones: no commit of this source cures that
 		}
+		_, both := f.byName[p.other]
+		p.before = !both && slices.Contains(f.had(p.mine), o.Node)
 		if nodes[p] == nil {
 			order = append(order, p)
 		}
@@ -49,12 +55,21 @@ func claims(f *facts) []render.Finding {
 
 	var out []render.Finding
 	for _, p := range order {
-		mine := f.byName[p.mine]
-		out = append(out, at(mine.object, "spec.reservedNodes", fmt.Sprintf(
+		finding := at(f.byName[p.mine].object, "spec.reservedNodes", fmt.Sprintf(
 			"%s %s also reserved by %s: a node belongs to one Reservation, so take it out of one of them",
-			few(nodes[p]), isAre(len(nodes[p])), f.describe(p.other))))
+			few(nodes[p]), isAre(len(nodes[p])), f.describe(p.other)))
+		finding.Warning = p.before
+		out = append(out, finding)
 	}
 	return out
+}
+
+// had returns the nodes that a Reservation of the set names as it lives.
+func (f *facts) had(reservation string) []string {
+	if before := f.Live.Before[reservation]; before != nil {
+		return before.Spec.ReservedNodes
+	}
+	return nil
 }
 
 // repeated finds nodes that one Reservation names more than once. The API server refuses them too, in other words.
@@ -76,32 +91,41 @@ func repeated(f *facts) []render.Finding {
 }
 
 // held finds nodes that a Reservation of the set comes to name while another one, of the set or live, holds them through
-// its nodeSelector and goes on to: they would never be handed over. Whom a node belongs to that both had before is for
-// the allocation to say, since labels of nodes change without a commit.
+// its nodeSelector and goes on to: they would never be handed over. Of nodes that nobody holds, those that another one of
+// the set would take as well. Whom a node belongs to that both had before is for the allocation to say, since labels of
+// nodes change without a commit.
 func held(f *facts) []render.Finding {
+	var pools []string
+	for _, name := range slices.Sorted(maps.Keys(f.byName)) {
+		if spec := f.byName[name].value.Spec; spec.NodeSelector != nil && spec.ReservedNodes == nil {
+			pools = append(pools, name)
+		}
+	}
 	var out []render.Finding
 	for _, r := range f.reservations {
-		var had []string
-		if before := f.Live.Before[r.value.Name]; before != nil {
-			had = before.Spec.ReservedNodes
-		}
+		had := f.had(r.value.Name)
 		nodes := map[string][]string{}
 		for _, node := range r.value.Spec.ReservedNodes {
-			if holder := f.Live.Holders[node]; holder != r.value.Name && !slices.Contains(had, node) && f.pools(holder, node) {
-				nodes[holder] = append(nodes[holder], node)
+			rivals := pools
+			if holder := f.Live.Holders[node]; holder != "" {
+				rivals = []string{holder}
+			}
+			i := slices.IndexFunc(rivals, func(rival string) bool { return rival != r.value.Name && f.pools(rival, node) })
+			if i >= 0 && !slices.Contains(had, node) {
+				nodes[rivals[i]] = append(nodes[rivals[i]], node)
 			}
 		}
-		for _, holder := range slices.Sorted(maps.Keys(nodes)) {
+		for _, rival := range slices.Sorted(maps.Keys(nodes)) {
 			out = append(out, at(r.object, "spec.reservedNodes", fmt.Sprintf(
-				"%s %s held by %s, whose nodeSelector matches: a node belongs to one Reservation, so narrow that selector or leave the node out",
-				few(nodes[holder]), isAre(len(nodes[holder])), f.describe(holder))))
+				"%s %s also matched by the nodeSelector of %s: a node belongs to one Reservation, so narrow that selector or leave the node out",
+				few(nodes[rival]), isAre(len(nodes[rival])), f.describe(rival))))
 		}
 	}
 	return out
 }
 
 // pools reports whether a Reservation, as it will be, claims a node through its nodeSelector alone.
-func (f *facts) pools(reservation, node string) bool {
+func (f *facts) pools(reservation, name string) bool {
 	r := f.liveByName[reservation]
 	if inSet, ok := f.byName[reservation]; ok {
 		r = inSet.value
@@ -109,8 +133,9 @@ func (f *facts) pools(reservation, node string) bool {
 	if r == nil || !r.DeletionTimestamp.IsZero() || r.Spec.NodeSelector == nil || r.Spec.ReservedNodes != nil {
 		return false
 	}
+	node, exists := f.Live.Nodes[name]
 	selector, err := metav1.LabelSelectorAsSelector(r.Spec.NodeSelector)
-	return err == nil && selector.Matches(labels.Set(f.Live.Nodes[node]))
+	return err == nil && exists && selector.Matches(labels.Set(node))
 }
 
 // wholeCluster warns of a selector that leaves nothing out.
