@@ -53,14 +53,17 @@ func (o *ClientOptions) BindFlags(fs *pflag.FlagSet) {
 func (o *ClientOptions) Config() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
-	// A variable none of whose files is there is passed over without a word.
-	if named := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); o.Kubeconfig == "" && named != "" &&
-		!slices.ContainsFunc(rules.Precedence, func(file string) bool { _, err := os.Stat(file); return err == nil }) {
-		return nil, fmt.Errorf("%s names no file that can be read: %s", clientcmd.RecommendedConfigPathEnvVar, named)
+	from, named := "--kubeconfig", os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
+	if o.Kubeconfig == "" && named != "" {
+		from = clientcmd.RecommendedConfigPathEnvVar
+		// Files that are not there are passed over without a word.
+		if !slices.ContainsFunc(rules.Precedence, func(file string) bool { _, err := os.Stat(file); return err == nil }) {
+			return nil, fmt.Errorf("%s names no file that exists: %s", from, named)
+		}
 	}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig: %w", err)
+		return nil, fmt.Errorf("%s: %w", from, err)
 	}
 	config.QPS, config.Burst, config.UserAgent = o.QPS, o.Burst, "reservation-operator"
 	return config, nil

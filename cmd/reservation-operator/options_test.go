@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -58,6 +60,12 @@ func TestAMissingKubeconfigIsNamed(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/neither/does/this")
 	o = parse(t)
 	_, err = o.Client.Config()
-	require.ErrorContains(t, err, "KUBECONFIG")
-	require.ErrorContains(t, err, "/neither/does/this")
+	require.ErrorContains(t, err, "KUBECONFIG names no file that exists: /neither/does/this")
+
+	broken := filepath.Join(t.TempDir(), "broken")
+	require.NoError(t, os.WriteFile(broken, []byte("{"), 0o600))
+	t.Setenv("KUBECONFIG", broken)
+	_, err = o.Client.Config()
+	require.ErrorContains(t, err, "KUBECONFIG: ")
+	require.ErrorContains(t, err, broken)
 }

@@ -101,6 +101,7 @@ func clone(s Snapshot) Snapshot {
 }
 
 func TestDecideProperties(t *testing.T) {
+	confirmed := 0
 	for seed := range uint64(4000) {
 		c := chance{rand.New(rand.NewPCG(seed, 0))}
 		s := c.snapshot()
@@ -122,12 +123,13 @@ func TestDecideProperties(t *testing.T) {
 			require.Equal(t, got, Decide(shuffled), "the order does not matter")
 			requireSound(t, s, got)
 			requireNothingNew(t, s, got)
-			requireConfirmed(t, s, got)
+			confirmed += requireConfirmed(t, s, got)
 			parsed, err := Parse(got.Index.Data())
 			require.NoError(t, err)
 			require.True(t, parsed.Equal(got.Index), "it survives being written down")
 		})
 	}
+	require.Greater(t, confirmed, 1000, "locks that came on as granted")
 }
 
 func TestConfirms(t *testing.T) {
@@ -157,9 +159,10 @@ func TestConfirms(t *testing.T) {
 	}
 }
 
-// requireConfirmed demands that no lock that comes on as it was granted changes the decision.
-func requireConfirmed(t *testing.T, s Snapshot, d Decision) {
+// requireConfirmed demands that no lock that comes on as it was granted changes the decision. It returns how many did.
+func requireConfirmed(t *testing.T, s Snapshot, d Decision) int {
 	t.Helper()
+	confirmed := 0
 	s = clone(s)
 	s.Index = d.Index
 	next := Decide(s)
@@ -174,9 +177,11 @@ func requireConfirmed(t *testing.T, s Snapshot, d Decision) {
 		after.Holder, after.Tenant, after.Marked = grant.Reservation, s.Reservations[holder].Spec.Tenant, true
 		after.Labels[v1alpha1.LabelTenant] = after.Tenant
 		if Confirms(before, *after, grant, &s.Reservations[holder]) {
+			confirmed++
 			require.Equal(t, next, Decide(locked), "%s is locked", before.Name)
 		}
 	}
+	return confirmed
 }
 
 // requireSound demands what holds of every decision, whatever came before it.

@@ -57,22 +57,33 @@ var claimChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
 }}
 
-// nodeChanged passes what allocation reads of a Node; heartbeats are not among it, nor is a lock that came on as the index
-// says: a thousand locks are no reason to decide about all nodes again and again.
+// nodeChanged passes what allocation reads of a Node (see Concerns).
 func (r *Reconciler) nodeChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		was, is := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
-		before, after := NodeOf(was), NodeOf(is)
-		changed := before.Holder != after.Holder || before.Deleting != after.Deleting || before.Marked != after.Marked ||
-			was.UID != is.UID || !maps.Equal(before.Labels, after.Labels)
-		if !changed {
-			return false
-		}
-		grant, granted, _, _ := r.View.Grant(is.Name)
-		holder := &v1alpha1.Reservation{}
-		known := granted && r.Client.Get(context.Background(), client.ObjectKey{Name: grant.Reservation}, holder, client.UnsafeDisableDeepCopy) == nil
-		return !known || was.UID != is.UID || !Confirms(before, after, grant, holder)
+		return Concerns(e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node), func() (Grant, *v1alpha1.Reservation) {
+			grant, granted, _, _ := r.View.Grant(e.ObjectNew.GetName())
+			holder := &v1alpha1.Reservation{}
+			if !granted || r.Client.Get(context.Background(), client.ObjectKey{Name: grant.Reservation}, holder, client.UnsafeDisableDeepCopy) != nil {
+				return Grant{}, nil
+			}
+			return grant, holder
+		})
 	}}
+}
+
+// Concerns reports whether a change of a Node may change a decision: heartbeats cannot, nor can a lock that came on as the
+// index says, since a thousand locks are no reason to decide about all nodes again and again. granted is asked for the
+// node's Grant and the Reservation that has it, nil if there is none.
+func Concerns(was, is *corev1.Node, granted func() (Grant, *v1alpha1.Reservation)) bool {
+	before, after := NodeOf(was), NodeOf(is)
+	if was.UID != is.UID {
+		return true
+	}
+	if before.Holder == after.Holder && before.Deleting == after.Deleting && before.Marked == after.Marked && maps.Equal(before.Labels, after.Labels) {
+		return false
+	}
+	grant, holder := granted()
+	return holder == nil || !Confirms(before, after, grant, holder)
 }
 
 func (r *Reconciler) isIndex() predicate.Predicate {

@@ -30,7 +30,7 @@ func emptied(object, live *unstructured.Unstructured) string {
 		return ""
 	}
 	names, _, _ = unstructured.NestedStringSlice(live.Object, reservedNodes...)
-	for _, fields := range foreignFields(live) {
+	for _, fields := range foreignFields(live, live) {
 		if slices.ContainsFunc(fields, func(field string) bool { return strings.HasPrefix(field, "spec.reservedNodes[") }) {
 			return ""
 		}

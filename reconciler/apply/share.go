@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -21,11 +23,9 @@ import (
 // from kubectl apply. Neither a value is changed by it nor a field that the commit does not have; other appliers, which
 // say again and again what they hold, keep their share.
 
-// handedOver returns the managed fields of an object with all that the source holds taken from those who wrote it by
-// hand. It reports false, and the fields are as they were, if they hold nothing of it.
-func handedOver(o *unstructured.Unstructured) ([]metav1.ManagedFieldsEntry, bool) {
-	entries := o.GetManagedFields()
-	ours := heldBy(entries, v1alpha1.FieldManagerSource)
+// handedOver returns managed fields with some fields taken from those who wrote the object by hand. It reports false,
+// and the managed fields are as they were, if they hold none of them.
+func handedOver(entries []metav1.ManagedFieldsEntry, ours *fieldpath.Set) ([]metav1.ManagedFieldsEntry, bool) {
 	left, changed := make([]metav1.ManagedFieldsEntry, 0, len(entries)), false
 	for _, e := range entries {
 		set := fieldsOf(e)
@@ -65,6 +65,12 @@ func without(set, other *fieldpath.Set) *fieldpath.Set {
 	return rest
 }
 
+// isShared reports whether somebody by hand holds a field that the source holds.
+func isShared(o *unstructured.Unstructured) bool {
+	_, changed := handedOver(o.GetManagedFields(), heldBy(o.GetManagedFields(), v1alpha1.FieldManagerSource))
+	return changed
+}
+
 // heldBy returns the fields that a manager holds.
 func heldBy(entries []metav1.ManagedFieldsEntry, manager string) *fieldpath.Set {
 	all := fieldpath.NewSet()
@@ -85,18 +91,38 @@ func fieldsOf(e metav1.ManagedFieldsEntry) *fieldpath.Set {
 	return set
 }
 
-// takeOver makes the source the only one by hand who holds what an applied object says. The object is as it was
-// written, and becomes what the API server answers.
-func (a *Applier) takeOver(ctx context.Context, written *unstructured.Unstructured) error {
-	fields, changed := handedOver(written)
-	if !changed {
-		return nil
+// SaidNodes returns the names in spec.reservedNodes of a live Reservation that a commit put there, in any order: those
+// that the source's field manager holds.
+func SaidNodes(o *unstructured.Unstructured) []string {
+	var names []string
+	for path := range heldBy(o.GetManagedFields(), v1alpha1.FieldManagerSource).Leaves().All() {
+		if len(path) == 3 && path[2].Value != nil && path[:2].Equals(fieldpath.MakePathOrDie("spec", "reservedNodes")) {
+			names = append(names, (*path[2].Value).AsString())
+		}
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": written.GetResourceVersion(), "managedFields": fields,
-	}})
-	if err != nil {
-		return fmt.Errorf("encoding managed fields: %w", err)
-	}
-	return a.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldManagerSource))
+	return names
+}
+
+// takeOver makes the source the only one by hand who holds what it said of an object. The object becomes what the API
+// server answers. Whoever writes the object at the same time makes it start again, a few times.
+func (a *Applier) takeOver(ctx context.Context, o *unstructured.Unstructured) error {
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		fields, changed := handedOver(o.GetManagedFields(), heldBy(o.GetManagedFields(), v1alpha1.FieldManagerSource))
+		if !changed {
+			return nil
+		}
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+			"resourceVersion": o.GetResourceVersion(), "managedFields": fields,
+		}})
+		if err != nil {
+			return fmt.Errorf("encoding managed fields: %w", err)
+		}
+		err = a.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldManagerSource))
+		if apierrors.IsConflict(err) {
+			if getErr := a.Live.Get(ctx, client.ObjectKeyFromObject(o), o); getErr != nil {
+				return getErr
+			}
+		}
+		return err
+	})
 }

@@ -91,7 +91,7 @@ func (x *run) set() check.Set {
 		Live: check.Live{
 			Reservations: x.besideTheSet(), Owners: map[check.Key]string{},
 			Namespaces: x.facts.namespaces, Nodes: map[string]map[string]string{},
-			Holders: map[string]string{}, Before: map[string]*v1alpha1.Reservation{},
+			Holders: map[string]string{}, Before: map[string]*v1alpha1.Reservation{}, Said: x.said(),
 		},
 	}
 	for i := range x.facts.reservations {
@@ -109,6 +109,23 @@ func (x *run) set() check.Set {
 		}
 	}
 	return s
+}
+
+// said returns the nodes that Git named for each Reservation before this pass. A commit that is applied already said
+// all it says, whatever somebody took out of the cluster since.
+func (x *run) said() map[string][]string {
+	said := map[string][]string{}
+	for e, o := range x.facts.objects {
+		if e.Group == v1alpha1.Group && e.Kind == "Reservation" {
+			said[e.Name] = apply.SaidNodes(o)
+		}
+	}
+	if _, asItIs := x.isApplied(); asItIs {
+		for _, r := range check.Reservations(x.loaded.Objects) {
+			said[r.Name] = r.Spec.ReservedNodes
+		}
+	}
+	return said
 }
 
 // besideTheSet returns the Reservations that will exist beside those of the commit: all but those and the ones that

@@ -1,6 +1,7 @@
 package commit
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -85,6 +86,38 @@ func TestDriftComesBackAtOnce(t *testing.T) {
 	require.NotEqual(t, uid, live.UID)
 	require.Equal(t, history, latest(t, s).Status.History, "what the commit did stays on record")
 	require.Contains(t, k.emitted(), "Normal CommitApplied Reservation drift was changed by somebody else and is as "+r.head()+" says again")
+}
+
+// Who took a node meanwhile does not keep the commit from being repaired: it is told who holds it.
+func TestDriftWhoseNodeAnotherTook(t *testing.T) {
+	start(t)
+	settling(t, nil)
+	r := repository(t, map[string]string{"a.yaml": reservationYAML("robbed", "robbed-1", "robbed-2")})
+	s := awaitReady(t, follow(t, r.URL, nil), r.head())
+	rival := &v1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Name: "rival"}, Spec: v1alpha1.ReservationSpec{Tenant: "rival", ReservedNodes: []string{"robbed-2"}}}
+	require.NoError(t, admin.Create(t.Context(), rival))
+	t.Cleanup(func() { _ = admin.Delete(context.Background(), rival) })
+
+	live := &v1alpha1.Reservation{}
+	for name, change := range map[string]func(){
+		"deleted": func() { require.NoError(t, admin.Delete(t.Context(), live.DeepCopy())) },
+		"edited out": func() {
+			live.Spec.ReservedNodes = live.Spec.ReservedNodes[:1]
+			require.NoError(t, admin.Update(t.Context(), live, client.FieldOwner("kubectl-edit")))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.True(t, get(t, live, "robbed"))
+			changed := live.ResourceVersion
+			change()
+			eventually(t, func(c *assert.CollectT) {
+				require.True(c, get(c, live, "robbed"))
+				require.NotEqual(c, changed, live.ResourceVersion)
+				require.Equal(c, []string{"robbed-1", "robbed-2"}, live.Spec.ReservedNodes)
+			})
+			require.Equal(t, v1alpha1.OutcomeApplied, awaitReady(t, s, r.head()).Status.History[0].Outcome)
+		})
+	}
 }
 
 // Namespaces, quotas and limits are not watched: what somebody did to them is put right by a full pass every ten

@@ -262,6 +262,7 @@ func TestNext(t *testing.T) {
 			}
 			require.Equal(t, c.wantEvict, evict)
 			require.Equal(t, before, c.node, "the snapshot is not changed")
+			require.NotSame(t, c.node, step.Node, "nor is what the API server answers written into it: it is the cache's own")
 			require.Equal(t, step, node.Next(s), "and the answer is the same again")
 		})
 	}

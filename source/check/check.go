@@ -61,6 +61,9 @@ type Live struct {
 	// Before holds the Reservations of the set that exist, as they live, by name: of two that name one node the older
 	// has it.
 	Before map[string]*v1alpha1.Reservation
+	// Said holds the nodes that Git named for a Reservation before this commit, by Reservation. What came to stand in
+	// their way since is not the commit's fault.
+	Said map[string][]string
 }
 
 // A rule looks at the whole set and returns what is wrong, in any order.
@@ -193,6 +196,8 @@ type facts struct {
 type located[T any] struct {
 	value  T
 	object render.Object
+	// readable: all of the object is in the value.
+	readable bool
 }
 
 func gather(s Set) *facts {

@@ -276,14 +276,39 @@ func TestCheckNodes(t *testing.T) {
 			want: []string{"a.yaml:1: Reservation foo: spec.reservedNodes: gpu-01 is also matched by the nodeSelector of Reservation pool in b.yaml:1: a node"}},
 		"one that a live Reservation came to name as well": {objects: []string{fooReservation}, change: func(s *Set) {
 			foo := reservation("foo", 0, "gpu-01", "gpu-02")
-			s.Live.Before = map[string]*v1alpha1.Reservation{"foo": &foo}
+			s.Live.Before, s.Live.Said = map[string]*v1alpha1.Reservation{"foo": &foo}, map[string][]string{"foo": {"gpu-01", "gpu-02"}}
 			s.Live.Reservations = append(s.Live.Reservations, live("zoo", "", "gpu-02"))
 		}, want: []string{"warning: a.yaml:1: Reservation foo: spec.reservedNodes: gpu-02 is also reserved by the live Reservation zoo: a node"}},
+		"one that somebody edited out, and another one took": {objects: []string{fooReservation}, change: func(s *Set) {
+			foo := reservation("foo", 0, "gpu-01")
+			s.Live.Before, s.Live.Said = map[string]*v1alpha1.Reservation{"foo": &foo}, map[string][]string{"foo": {"gpu-01", "gpu-02"}}
+			s.Live.Reservations = append(s.Live.Reservations, live("zoo", "", "gpu-02"))
+		}, want: []string{"warning: a.yaml:1: Reservation foo: spec.reservedNodes: gpu-02 is also reserved by the live Reservation zoo: a node"}},
+		"one of a Reservation that somebody deleted, and another one took": {objects: []string{fooReservation}, change: func(s *Set) {
+			s.Live.Said = map[string][]string{"foo": {"gpu-01", "gpu-02"}}
+			s.Live.Reservations = append(s.Live.Reservations, live("zoo", "", "gpu-02"))
+		}, want: []string{"warning: a.yaml:1: Reservation foo: spec.reservedNodes: gpu-02 is also reserved by the live Reservation zoo: a node"}},
+		"one that somebody edited in, which Git did not say": {objects: []string{fooReservation}, change: func(s *Set) {
+			foo := reservation("foo", 0, "gpu-01", "gpu-02")
+			s.Live.Before, s.Live.Said = map[string]*v1alpha1.Reservation{"foo": &foo}, map[string][]string{"foo": {"gpu-01"}}
+			s.Live.Reservations = append(s.Live.Reservations, live("zoo", "", "gpu-02"))
+		}, want: []string{"a.yaml:1: Reservation foo: spec.reservedNodes: gpu-02 is also reserved by the live Reservation zoo: a node"}},
+		"one that somebody edited in, of another's pool": {objects: []string{fooReservation}, change: pooled(func(s *Set) {
+			foo := reservation("foo", 0, "gpu-01", "gpu-02")
+			s.Live.Before, s.Live.Said = map[string]*v1alpha1.Reservation{"foo": &foo}, map[string][]string{"foo": {"gpu-01"}}
+		}), want: []string{"a.yaml:1: Reservation foo: spec.reservedNodes: gpu-02 is also matched by the nodeSelector of the live Reservation pool: a node"}},
 		"one that it had named before": {objects: []string{fooReservation}, change: pooled(func(s *Set) {
-			foo := reservation("foo", 0, "gpu-02")
-			s.Live.Before = map[string]*v1alpha1.Reservation{"foo": &foo}
-		})},
+			s.Live.Said = map[string][]string{"foo": {"gpu-02"}}
+		}), want: []string{"warning: a.yaml:1: Reservation foo: spec.reservedNodes: gpu-02 is also matched by the nodeSelector of the live Reservation pool: a node"}},
+		"one that it holds itself": {objects: []string{fooReservation, poolReservation}, change: func(s *Set) {
+			s.Live.Nodes = map[string]map[string]string{"gpu-01": {"pool": "b"}, "gpu-02": {"pool": "a"}}
+			s.Live.Holders = map[string]string{"gpu-01": "foo"}
+		}},
 		"one that it gives up in the same commit": {objects: []string{fooReservation, poolReservation}, change: pooled(nil)},
+		"one that it gives up in the same commit, and another pool takes": {
+			objects: []string{fooReservation, poolReservation, strings.NewReplacer("name: pool", "name: rest", "pool: b", "pool: a").Replace(poolReservation)},
+			change:  pooled(func(s *Set) { s.Live.Nodes["gpu-01"] = nil }),
+			want:    []string{"a.yaml:1: Reservation foo: spec.reservedNodes: gpu-02 is also matched by the nodeSelector of Reservation rest in c.yaml:1: a node"}},
 		"one whose holder lists its nodes": {objects: []string{fooReservation}, change: pooled(func(s *Set) {
 			s.Live.Reservations[len(s.Live.Reservations)-1].Spec.ReservedNodes = []string{}
 		})},
@@ -293,6 +318,9 @@ func TestCheckNodes(t *testing.T) {
 		"every node there is": {
 			objects: []string{`{apiVersion: scheduling.coreweave.cloud/v1alpha1, kind: Reservation, metadata: {name: foo}, spec: {tenant: tenant-foo, nodeSelector: {}}}`},
 			want:    []string{"warning: a.yaml:1: Reservation foo: spec.nodeSelector: is empty, so it reserves every node"}},
+		"every node there is, in more words": {
+			objects: []string{strings.Replace(poolReservation, "{pool: b}", "{}, matchExpressions: []", 1)},
+			want:    []string{"warning: a.yaml:1: Reservation pool: spec.nodeSelector: is empty, so it reserves every node"}},
 	} {
 		t.Run(name, func(t *testing.T) { silence(&tc).run(t) })
 	}

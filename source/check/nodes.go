@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
@@ -46,7 +45,7 @@ func claims(f *facts) []render.Finding {
 			continue // two live ones: no commit of this source cures that
 		}
 		_, both := f.byName[p.other]
-		p.before = !both && slices.Contains(f.had(p.mine), o.Node)
+		p.before = !both && slices.Contains(f.Live.Said[p.mine], o.Node)
 		if nodes[p] == nil {
 			order = append(order, p)
 		}
@@ -62,14 +61,6 @@ func claims(f *facts) []render.Finding {
 		out = append(out, finding)
 	}
 	return out
-}
-
-// had returns the nodes that a Reservation of the set names as it lives.
-func (f *facts) had(reservation string) []string {
-	if before := f.Live.Before[reservation]; before != nil {
-		return before.Spec.ReservedNodes
-	}
-	return nil
 }
 
 // repeated finds nodes that one Reservation names more than once. The API server refuses them too, in other words.
@@ -90,10 +81,10 @@ func repeated(f *facts) []render.Finding {
 	return out
 }
 
-// held finds nodes that a Reservation of the set comes to name while another one, of the set or live, holds them through
-// its nodeSelector and goes on to: they would never be handed over. Of nodes that nobody holds, those that another one of
-// the set would take as well. Whom a node belongs to that both had before is for the allocation to say, since labels of
-// nodes change without a commit.
+// held finds nodes that a Reservation of the set names while another one, of the set or live, holds them through its
+// nodeSelector and goes on to: they would never be handed over. Of nodes that nobody holds, or whose holder gives them
+// up, those that another one of the set would take as well. It is a warning if Git had named the node before, since
+// labels of nodes change without a commit: the allocation says whom it belongs to.
 func held(f *facts) []render.Finding {
 	var pools []string
 	for _, name := range slices.Sorted(maps.Keys(f.byName)) {
@@ -101,27 +92,52 @@ func held(f *facts) []render.Finding {
 			pools = append(pools, name)
 		}
 	}
+	type claim struct {
+		rival  string
+		before bool
+	}
 	var out []render.Finding
 	for _, r := range f.reservations {
-		had := f.had(r.value.Name)
-		nodes := map[string][]string{}
+		var order []claim
+		nodes := map[claim][]string{}
 		for _, node := range r.value.Spec.ReservedNodes {
-			rivals := pools
-			if holder := f.Live.Holders[node]; holder != "" {
-				rivals = []string{holder}
+			rival := f.rival(r.value.Name, node, pools)
+			if rival == "" {
+				continue
 			}
-			i := slices.IndexFunc(rivals, func(rival string) bool { return rival != r.value.Name && f.pools(rival, node) })
-			if i >= 0 && !slices.Contains(had, node) {
-				nodes[rivals[i]] = append(nodes[rivals[i]], node)
+			c := claim{rival, slices.Contains(f.Live.Said[r.value.Name], node)}
+			if nodes[c] == nil {
+				order = append(order, c)
 			}
+			nodes[c] = append(nodes[c], node)
 		}
-		for _, rival := range slices.Sorted(maps.Keys(nodes)) {
-			out = append(out, at(r.object, "spec.reservedNodes", fmt.Sprintf(
+		for _, c := range order {
+			finding := at(r.object, "spec.reservedNodes", fmt.Sprintf(
 				"%s %s also matched by the nodeSelector of %s: a node belongs to one Reservation, so narrow that selector or leave the node out",
-				few(nodes[rival]), isAre(len(nodes[rival])), f.describe(rival))))
+				few(nodes[c]), isAre(len(nodes[c])), f.describe(c.rival)))
+			finding.Warning = c.before
+			out = append(out, finding)
 		}
 	}
 	return out
+}
+
+// rival returns the Reservation that has a node through its nodeSelector, or would take it, instead of the one that
+// names it; empty if there is none.
+func (f *facts) rival(reservation, node string, pools []string) string {
+	holder := f.Live.Holders[node]
+	if holder == reservation {
+		return ""
+	}
+	if holder != "" && f.pools(holder, node) {
+		return holder
+	}
+	for _, pool := range pools {
+		if f.pools(pool, node) {
+			return pool
+		}
+	}
+	return ""
 }
 
 // pools reports whether a Reservation, as it will be, claims a node through its nodeSelector alone.
@@ -138,12 +154,12 @@ func (f *facts) pools(reservation, name string) bool {
 	return err == nil && exists && selector.Matches(labels.Set(node))
 }
 
-// wholeCluster warns of a selector that leaves nothing out.
+// wholeCluster warns of a selector that leaves nothing out; of a Reservation that can be read, since what cannot is not in its selector.
 func wholeCluster(f *facts) []render.Finding {
 	var out []render.Finding
 	for _, r := range f.reservations {
-		selector, found, err := unstructured.NestedMap(r.object.Object, "spec", "nodeSelector")
-		if found && err == nil && len(selector) == 0 && r.value.Spec.ReservedNodes == nil {
+		selector, err := metav1.LabelSelectorAsSelector(r.value.Spec.NodeSelector)
+		if err == nil && selector.Empty() && r.value.Spec.ReservedNodes == nil && r.readable {
 			out = append(out, warn(r.object, "spec.nodeSelector",
 				"is empty, so it reserves every node of the cluster that is not reserved yet, those of the control plane too"))
 		}

@@ -34,6 +34,7 @@ func read[T any](f *facts, o render.Object) located[*T] {
 	if err != nil {
 		f.unreadable = append(f.unreadable, misfit(o, err))
 	}
+	out.readable = len(strict) == 0 && err == nil
 	return out
 }
 

@@ -190,20 +190,16 @@ func (r *replica) nodeChanged(before, after client.Object) {
 		unreachable(was) != unreachable(is) || !lock.Same(was, is) {
 		r.wake("node/"+name, 0)
 	}
-	if was != nil && is != nil {
-		x, y := allocate.NodeOf(was), allocate.NodeOf(is)
-		if x.Holder == y.Holder && x.Deleting == y.Deleting && x.Marked == y.Marked && was.UID == is.UID && maps.Equal(x.Labels, y.Labels) {
-			return
+	if was == nil || is == nil || allocate.Concerns(was, is, func() (allocate.Grant, *v1alpha1.Reservation) {
+		if r.view == nil {
+			return allocate.Grant{}, nil
 		}
-		if r.view != nil {
-			grant, _, _, _ := r.view.Grant(name)
-			holder, ok := r.caches[reservations].objects[grant.Reservation].(*v1alpha1.Reservation)
-			if ok && was.UID == is.UID && allocate.Confirms(x, y, grant, holder) {
-				return
-			}
-		}
+		grant, _, _, _ := r.view.Grant(name)
+		holder, _ := r.caches[reservations].objects[grant.Reservation].(*v1alpha1.Reservation)
+		return grant, holder
+	}) {
+		r.wake("allocate", 0)
 	}
-	r.wake("allocate", 0)
 }
 
 func (r *replica) reservationChanged(before, after client.Object) {
