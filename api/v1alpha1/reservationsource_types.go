@@ -329,6 +329,13 @@ type ReservationSourceStatus struct {
 	// +optional
 	LastAppliedRevision string `json:"lastAppliedRevision,omitempty"`
 
+	// The SHA-256 of the objects that the last commit that was applied renders to, "sha256:" and hexadecimal. The same
+	// commit renders to others where the path of the spec changed.
+	//
+	// +kubebuilder:validation:MaxLength=71
+	// +optional
+	LastAppliedDigest string `json:"lastAppliedDigest,omitempty"`
+
 	// The value of the annotation reconcile.fluxcd.io/requestedAt that was last answered.
 	//
 	// +optional

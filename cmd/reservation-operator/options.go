@@ -54,10 +54,14 @@ func (o *ClientOptions) Config() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
 	from, named := "--kubeconfig", os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
-	if o.Kubeconfig == "" && named != "" {
+	switch {
+	case o.Kubeconfig != "":
+	case named == "":
+		from = clientcmd.RecommendedHomeFile
+	default:
 		from = clientcmd.RecommendedConfigPathEnvVar
 		// Files that are not there are passed over without a word.
-		if !slices.ContainsFunc(rules.Precedence, func(file string) bool { _, err := os.Stat(file); return err == nil }) {
+		if !slices.ContainsFunc(rules.Precedence, func(file string) bool { _, err := os.Stat(file); return !os.IsNotExist(err) }) {
 			return nil, fmt.Errorf("%s names no file that exists: %s", from, named)
 		}
 	}

@@ -138,18 +138,14 @@ func (a *Applier) write(ctx context.Context, c Commit, s Step) (*unstructured.Un
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	object, live := prepared(s.Object.Unstructured, c), s.Live
-	if live != nil && isShared(live) {
-		// The commit before this one was not taken over to the end. What it said and this one drops would stay for ever.
-		live = live.DeepCopy()
-		if err := a.takeOver(ctx, live); err != nil {
-			return nil, err
-		}
-	}
-	if err := a.empty(ctx, object, live); err != nil {
+	object := prepared(s.Object.Unstructured, c)
+	if err := a.empty(ctx, object, s.Live); err != nil {
 		return nil, err
 	}
 	if err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(v1alpha1.FieldManagerSource)); err != nil {
+		return nil, err
+	}
+	if err := a.dropEmpty(ctx, s.Object.Unstructured, object); err != nil {
 		return nil, err
 	}
 	return object, a.takeOver(ctx, object)

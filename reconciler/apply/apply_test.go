@@ -94,6 +94,25 @@ func TestApplyWritesWhatDiffers(t *testing.T) {
 	require.Equal(t, first.Revision, get(t, a.Live, EntryOf(set[0].Unstructured)).GetAnnotations()[v1alpha1.AnnotationRevision])
 }
 
+// A pool that names no nodes has all of its nodes again once the commit says nothing of names.
+func TestACommitTakesTheEmptyListAway(t *testing.T) {
+	a := applier(t)
+	commit := Commit{"tenants", "main@sha1:1"}
+	pool := func(tail string) []render.Object {
+		return objects(t, `{apiVersion: scheduling.coreweave.cloud/v1alpha1, kind: Reservation, metadata: {name: whole-pool}, spec: {tenant: x, nodeSelector: {matchLabels: {pool: a}}`+tail+`}}`)
+	}
+	applied(t, a, commit, pool(", reservedNodes: [n1, n2]"))
+	applied(t, a, commit, pool(", reservedNodes: []"))
+	p := previewed(t, a, commit, pool(""))
+	require.Equal(t, Change, p.Steps[0].Verb)
+	_, said, _ := unstructured.NestedStringSlice(p.Steps[0].Then.Object, "spec", "reservedNodes")
+	require.False(t, said)
+	require.Empty(t, a.Apply(t.Context(), commit, p).Failed)
+	_, said, _ = unstructured.NestedStringSlice(get(t, a.Live, p.Steps[0].Entry()).Object, "spec", "reservedNodes")
+	require.False(t, said)
+	require.Len(t, applied(t, a, commit, pool("")).Kept, 1)
+}
+
 // A commit that takes the last name away leaves an empty list: without a list, a Reservation with a selector would
 // have the whole pool, and one without is refused.
 func TestACommitTakesTheLastNodeAway(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // and in the fields that are ours. A field that we come to own, alone or not, or give up, is a change although its value
 // stays: the next commit that removes it depends on it.
 func same(live, then *unstructured.Unstructured) bool {
-	return !isShared(live) && reflect.DeepEqual(content(live), content(then)) && bytes.Equal(ownedFields(live), ownedFields(then))
+	return reflect.DeepEqual(content(live), content(then)) && bytes.Equal(ownedFields(live), ownedFields(then))
 }
 
 // content returns the object without what the API server, controllers and the revision put there. It is a shallow

@@ -6,16 +6,19 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 )
 
 // A server-side apply that takes the last item out of a set takes the set itself away, though the applied object has
 // it, empty. For a Reservation that is the difference between "no node" and "every node of the pool". So its names
-// are emptied by a patch of their own first; an empty set is then left alone.
+// are emptied by a patch of their own first; an empty set is then left alone. Nobody holds it then, so a commit that has
+// no set any more takes it away by a patch, too.
 
 var reservedNodes = []string{"spec", "reservedNodes"}
 
@@ -41,12 +44,50 @@ func emptied(object, live *unstructured.Unstructured) string {
 	return names[0]
 }
 
+// outlived reports whether a Reservation, as it is after an apply, has an empty set of names that neither the commit nor
+// anybody else says.
+func outlived(object, then *unstructured.Unstructured) bool {
+	if object.GetKind() != "Reservation" {
+		return false
+	}
+	_, said, _ := unstructured.NestedFieldNoCopy(object.Object, reservedNodes...)
+	names, lives, err := unstructured.NestedStringSlice(then.Object, reservedNodes...)
+	if err != nil || said || !lives || len(names) > 0 {
+		return false
+	}
+	path := fieldpath.MakePathOrDie("spec", "reservedNodes")
+	return !slices.ContainsFunc(then.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return fieldsOf(e).Has(path) })
+}
+
+// dropEmpty takes an empty set of names away that outlived the apply of an object. Then is what the API server answered
+// to that, and becomes what it answers now.
+func (a *Applier) dropEmpty(ctx context.Context, object, then *unstructured.Unstructured) error {
+	if !outlived(object, then) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": then.GetResourceVersion()},
+		"spec":     map[string]any{"reservedNodes": nil},
+	})
+	if err != nil {
+		return err
+	}
+	return a.Client.Patch(ctx, then, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldManagerSource))
+}
+
 // tryApply is what server-side apply would answer. Names that are to be emptied are tried as a single one.
 func (a *Applier) tryApply(ctx context.Context, object, live *unstructured.Unstructured) error {
 	name := emptied(object, live)
 	if name == "" {
-		return a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
-			client.FieldOwner(v1alpha1.FieldManagerSource), client.DryRunAll)
+		said := object.DeepCopy()
+		if err := a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
+			client.FieldOwner(v1alpha1.FieldManagerSource), client.DryRunAll); err != nil {
+			return err
+		}
+		if outlived(said, object) {
+			unstructured.RemoveNestedField(object.Object, reservedNodes...)
+		}
+		return nil
 	}
 	if err := unstructured.SetNestedStringSlice(object.Object, []string{name}, reservedNodes...); err != nil {
 		return err

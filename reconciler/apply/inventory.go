@@ -2,6 +2,8 @@ package apply
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
 
@@ -32,6 +34,16 @@ func EntriesOf(objects []render.Object) []Entry {
 		out = append(out, EntryOf(o.Unstructured))
 	}
 	return Union(out, nil)
+}
+
+// Digest returns the SHA-256 of a set of objects, each as it was written and in their order: "sha256:" and hexadecimal.
+func Digest(objects []render.Object) string {
+	sum := sha256.New()
+	for _, o := range objects {
+		// An object that came from YAML is made of what JSON can hold.
+		_ = json.NewEncoder(sum).Encode(o.Object)
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
 // Union returns what is in a or b, sorted, each object once whatever its version; of two versions that of b. It is

@@ -65,12 +65,6 @@ func without(set, other *fieldpath.Set) *fieldpath.Set {
 	return rest
 }
 
-// isShared reports whether somebody by hand holds a field that the source holds.
-func isShared(o *unstructured.Unstructured) bool {
-	_, changed := handedOver(o.GetManagedFields(), heldBy(o.GetManagedFields(), v1alpha1.FieldManagerSource))
-	return changed
-}
-
 // heldBy returns the fields that a manager holds.
 func heldBy(entries []metav1.ManagedFieldsEntry, manager string) *fieldpath.Set {
 	all := fieldpath.NewSet()
@@ -101,6 +95,16 @@ func SaidNodes(o *unstructured.Unstructured) []string {
 		}
 	}
 	return names
+}
+
+// Finish makes up for a take-over that an interrupted apply of the source's left undone, before the next commit is tried:
+// what that one drops would stay for ever, and what it changes would be a conflict. The object, one that the source owns,
+// becomes what the API server answers. One that is being deleted or is left alone on somebody's word stays as it is.
+func (a *Applier) Finish(ctx context.Context, o *unstructured.Unstructured) error {
+	if o.GetDeletionTimestamp() != nil || o.GetAnnotations()[v1alpha1.AnnotationReconcile] == "disabled" {
+		return nil
+	}
+	return a.takeOver(ctx, o)
 }
 
 // takeOver makes the source the only one by hand who holds what it said of an object. The object becomes what the API

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -72,7 +73,9 @@ func TestWhatACommitSaysIsGitsAlone(t *testing.T) {
 // who writes the object at the same time.
 func TestTakingOverIsMadeUpFor(t *testing.T) {
 	set := func(names string) []render.Object {
-		return objects(t, strings.Replace(fmt.Sprintf(reservationYAML, "late"), "[late-1, late-2]", names, 1))
+		o := objects(t, strings.Replace(fmt.Sprintf(reservationYAML, "late"), "[late-1, late-2]", names, 1))
+		require.NoError(t, unstructured.SetNestedField(o[0].Object, "NoSchedule", "spec", "taintEffect"))
+		return o
 	}
 	a := applier(t)
 	require.NoError(t, admin(t).Create(t.Context(), set("[late-1, late-2]")[0].DeepCopy(), client.FieldOwner("kubectl-client-side-apply")))
@@ -97,17 +100,23 @@ func TestTakingOverIsMadeUpFor(t *testing.T) {
 			return c.Patch(ctx, o, patch, opts...)
 		},
 	})
-	p := previewed(t, a, Commit{"tenants", "2"}, set("[late-1]"))
+	left := get(t, a.Live, EntryOf(set("[]")[0].Unstructured))
+	require.NoError(t, a.Finish(t.Context(), left))
+	require.Negative(t, races)
+	next := set("[late-1]")
+	require.NoError(t, unstructured.SetNestedField(next[0].Object, "NoExecute", "spec", "taintEffect"))
+	p := previewed(t, a, Commit{"tenants", "2"}, next)
 	require.Empty(t, p.Findings)
+	then, _, _ := unstructured.NestedStringSlice(p.Steps[0].Then.Object, "spec", "reservedNodes")
+	require.Equal(t, []string{"late-1"}, then, "what will be released is known before")
 	r := a.Apply(t.Context(), Commit{"tenants", "2"}, p)
 	require.Empty(t, r.Failed)
-	require.Negative(t, races)
 	live := &v1alpha1.Reservation{}
 	require.NoError(t, a.Live.Get(t.Context(), client.ObjectKey{Name: "late"}, live))
 	require.Equal(t, []string{"late-1"}, live.Spec.ReservedNodes)
 
 	a.Client = whole
-	require.Len(t, applied(t, a, Commit{"tenants", "2"}, set("[late-1]")).Kept, 1)
+	require.Len(t, applied(t, a, Commit{"tenants", "2"}, next).Kept, 1)
 }
 
 func TestSaidNodes(t *testing.T) {

@@ -77,6 +77,7 @@ var way = []step{
 	{false, restIfKnown},
 	{false, load},
 	{false, gatherFacts},
+	{false, finish},
 	{false, judge},
 	{false, decidePlan},
 	{false, begin},

@@ -104,7 +104,7 @@ func (x *run) set() check.Set {
 		s.Live.Nodes[n.Name] = n.Labels
 	}
 	for node, grant := range x.facts.index.Grants {
-		if grant.Phase == allocate.Held {
+		if grant.Phase != allocate.Freed {
 			s.Live.Holders[node] = grant.Reservation
 		}
 	}

@@ -189,11 +189,12 @@ func (x *run) commit() apply.Commit {
 	return apply.Commit{Source: x.source.Name, Revision: x.revision()}
 }
 
-// isApplied reports whether the commit is on record as applied, and whether it was with the spec as it is.
+// isApplied reports whether the commit is on record as applied, and whether that was with the objects that it renders to
+// now: another path of the spec makes others of it.
 func (x *run) isApplied() (applied, asItIs bool) {
 	h := x.source.Status.History
 	applied = len(h) > 0 && h[0].Revision == x.revision() && h[0].Outcome == v1alpha1.OutcomeApplied
-	return applied, applied && x.source.Status.ObservedGeneration == x.source.Generation
+	return applied, applied && x.source.Status.LastAppliedDigest == apply.Digest(x.loaded.Objects)
 }
 
 // union is the inventory from before the first write to after the last.

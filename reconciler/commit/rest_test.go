@@ -120,6 +120,30 @@ func TestDriftWhoseNodeAnotherTook(t *testing.T) {
 	}
 }
 
+// Another path of the same commit is checked as what it is: new. It is refused again when it is looked at again.
+func TestAnotherPathWhoseNodeAnotherHas(t *testing.T) {
+	k := start(t)
+	settling(t, nil)
+	r := repository(t, map[string]string{"a/a.yaml": reservationYAML("pathed", "pathed-1"), "b/b.yaml": reservationYAML("moved", "moved-1")})
+	rival := &v1alpha1.Reservation{ObjectMeta: metav1.ObjectMeta{Name: "rival-path"}, Spec: v1alpha1.ReservationSpec{Tenant: "rival", ReservedNodes: []string{"moved-1"}}}
+	require.NoError(t, admin.Create(t.Context(), rival))
+	t.Cleanup(func() { _ = admin.Delete(context.Background(), rival) })
+	s := awaitReady(t, follow(t, r.URL, func(s *v1alpha1.ReservationSource) { s.Spec.Path = "a" }), r.head())
+
+	patch := client.MergeFrom(s.DeepCopy())
+	s.Spec.Path = "b"
+	require.NoError(t, admin.Patch(t.Context(), s, patch))
+	s = awaitReason(t, s, v1alpha1.ReasonCommitRejected, "also reserved by the live Reservation rival-path")
+	loads := k.loads.Load()
+	k.later.Store(int64(time.Minute))
+	eventually(t, func(c *assert.CollectT) { require.Greater(c, k.loads.Load(), loads) })
+	looks := k.looks.Load() // the next one begins when the pass that loaded has ended
+	eventually(t, func(c *assert.CollectT) { require.Greater(c, k.looks.Load(), looks) })
+	awaitReason(t, s, v1alpha1.ReasonCommitRejected, "also reserved by the live Reservation rival-path")
+	require.False(t, get(t, &v1alpha1.Reservation{}, "moved"))
+	require.True(t, get(t, &v1alpha1.Reservation{}, "pathed"))
+}
+
 // Namespaces, quotas and limits are not watched: what somebody did to them is put right by a full pass every ten
 // minutes, which writes nothing where nothing differs.
 func TestDriftOfWhatIsNotWatched(t *testing.T) {

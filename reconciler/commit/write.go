@@ -16,6 +16,20 @@ import (
 
 // The steps that write, and what is remembered of them.
 
+// finish does what was left undone when the commit before this one was interrupted, so that this one is judged by what
+// that one said.
+func finish(ctx context.Context, x *run) *report.Outcome {
+	for e, o := range x.facts.objects {
+		if owner(o) != x.source.Name {
+			continue
+		}
+		if err := x.applier().Finish(ctx, o); err != nil {
+			return x.retry(v1alpha1.ReasonApplyFailed, fmt.Sprintf("%s could not be taken over from who made it by hand: %v", apply.Name(e), err), err)
+		}
+	}
+	return nil
+}
+
 // begin stores the inventory as old ∪ new, and a record of the attempt, before the first write: whatever comes
 // between, the next attempt knows what may exist (DESIGN.md, Traps).
 func begin(ctx context.Context, x *run) *report.Outcome {
@@ -94,7 +108,7 @@ func record(ctx context.Context, x *run) *report.Outcome {
 	case !applied || writes > 0:
 		x.tally(v1alpha1.OutcomeApplied, message)
 	}
-	status.LastAppliedRevision = x.revision()
+	status.LastAppliedRevision, status.LastAppliedDigest = x.revision(), apply.Digest(x.loaded.Objects)
 	x.observed = true
 	return nil
 }

@@ -56,10 +56,9 @@ type Live struct {
 	Namespaces map[string]string
 	// Nodes holds the labels of all nodes, by name.
 	Nodes map[string]map[string]string
-	// Holders says which Reservation holds a node now, by node; not those that are giving it up.
+	// Holders says which Reservation holds a node now, or has not released it yet, by node.
 	Holders map[string]string
-	// Before holds the Reservations of the set that exist, as they live, by name: of two that name one node the older
-	// has it.
+	// Before holds the Reservations that exist, as they live, by name: of two that claim one node the older has it.
 	Before map[string]*v1alpha1.Reservation
 	// Said holds the nodes that Git named for a Reservation before this commit, by Reservation. What came to stand in
 	// their way since is not the commit's fault.

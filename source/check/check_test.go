@@ -309,6 +309,25 @@ func TestCheckNodes(t *testing.T) {
 			objects: []string{fooReservation, poolReservation, strings.NewReplacer("name: pool", "name: rest", "pool: b", "pool: a").Replace(poolReservation)},
 			change:  pooled(func(s *Set) { s.Live.Nodes["gpu-01"] = nil }),
 			want:    []string{"a.yaml:1: Reservation foo: spec.reservedNodes: gpu-02 is also matched by the nodeSelector of Reservation rest in c.yaml:1: a node"}},
+		"one that it is still giving up, back again": {objects: []string{fooReservation, poolReservation}, change: func(s *Set) {
+			s.Live.Nodes = map[string]map[string]string{"gpu-01": {"pool": "b"}, "gpu-02": {"pool": "b"}}
+			s.Live.Said = map[string][]string{"foo": {"gpu-02"}}
+			s.Live.Holders = map[string]string{"gpu-01": "foo", "gpu-02": "foo"}
+		}},
+		"one that nobody has, of a younger pool": {objects: []string{fooReservation, poolReservation}, change: func(s *Set) {
+			s.Live.Nodes = map[string]map[string]string{"gpu-01": {"pool": "b"}, "gpu-02": {}}
+			foo, pool := reservation("foo", 0, "gpu-02"), reservation("pool", 5)
+			s.Live.Before = map[string]*v1alpha1.Reservation{"foo": &foo, "pool": &pool}
+		}},
+		"one that nobody has, of an older pool": {objects: []string{fooReservation, poolReservation}, change: func(s *Set) {
+			s.Live.Nodes = map[string]map[string]string{"gpu-01": {"pool": "b"}, "gpu-02": {}}
+			foo, pool := reservation("foo", 5, "gpu-02"), reservation("pool", 0)
+			s.Live.Before = map[string]*v1alpha1.Reservation{"foo": &foo, "pool": &pool}
+		}, want: []string{"a.yaml:1: Reservation foo: spec.reservedNodes: gpu-01 is also matched by the nodeSelector of Reservation pool in b.yaml:1: a node"}},
+		"one that its holder gives up, of another source's pool": {objects: []string{fooReservation}, change: pooled(func(s *Set) {
+			s.Live.Nodes["gpu-01"] = nil
+			s.Live.Holders["gpu-02"] = "zoo"
+		}), want: []string{"a.yaml:1: Reservation foo: spec.reservedNodes: gpu-02 is also matched by the nodeSelector of the live Reservation pool: a node"}},
 		"one whose holder lists its nodes": {objects: []string{fooReservation}, change: pooled(func(s *Set) {
 			s.Live.Reservations[len(s.Live.Reservations)-1].Spec.ReservedNodes = []string{}
 		})},
@@ -332,7 +351,7 @@ func pooled(then func(*Set)) func(*Set) {
 		pool := live("pool", "")
 		pool.Spec.NodeSelector, pool.Spec.ReservedNodes = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "a"}}, nil
 		s.Live.Reservations = append(s.Live.Reservations, pool)
-		s.Live.Nodes = map[string]map[string]string{"gpu-01": {"pool": "a"}, "gpu-02": {"pool": "a"}}
+		s.Live.Nodes = map[string]map[string]string{"gpu-01": {}, "gpu-02": {"pool": "a"}}
 		s.Live.Holders = map[string]string{"gpu-02": "pool"}
 		if then != nil {
 			then(s)

@@ -81,17 +81,11 @@ func repeated(f *facts) []render.Finding {
 	return out
 }
 
-// held finds nodes that a Reservation of the set names while another one, of the set or live, holds them through its
-// nodeSelector and goes on to: they would never be handed over. Of nodes that nobody holds, or whose holder gives them
-// up, those that another one of the set would take as well. It is a warning if Git had named the node before, since
-// labels of nodes change without a commit: the allocation says whom it belongs to.
+// held finds nodes that a Reservation of the set names while another one, of the set or live, has them through its
+// nodeSelector, or would get them first: they would never be handed over. It is a warning if Git had named the node
+// before, since labels of nodes change without a commit: the allocation says whom it belongs to.
 func held(f *facts) []render.Finding {
-	var pools []string
-	for _, name := range slices.Sorted(maps.Keys(f.byName)) {
-		if spec := f.byName[name].value.Spec; spec.NodeSelector != nil && spec.ReservedNodes == nil {
-			pools = append(pools, name)
-		}
-	}
+	pools := f.poolNames()
 	type claim struct {
 		rival  string
 		before bool
@@ -122,36 +116,57 @@ func held(f *facts) []render.Finding {
 	return out
 }
 
-// rival returns the Reservation that has a node through its nodeSelector, or would take it, instead of the one that
-// names it; empty if there is none.
+// rival returns the Reservation that has a node through its nodeSelector, or gets it, instead of the one that names it;
+// empty if there is none. Who holds a node and claims it still keeps it; any other goes to who is older. Which of two that
+// a commit makes will be, nobody can tell.
 func (f *facts) rival(reservation, node string, pools []string) string {
 	holder := f.Live.Holders[node]
 	if holder == reservation {
 		return ""
 	}
-	if holder != "" && f.pools(holder, node) {
+	if f.pools(holder, node) {
 		return holder
 	}
+	mine := f.Live.Before[reservation]
 	for _, pool := range pools {
-		if f.pools(pool, node) {
+		theirs := f.Live.Before[pool]
+		first := mine != nil && (theirs == nil || v1alpha1.CompareClaims(mine, theirs) < 0)
+		if !first && f.pools(pool, node) {
 			return pool
 		}
 	}
 	return ""
 }
 
-// pools reports whether a Reservation, as it will be, claims a node through its nodeSelector alone.
-func (f *facts) pools(reservation, name string) bool {
-	r := f.liveByName[reservation]
-	if inSet, ok := f.byName[reservation]; ok {
+// poolNames returns the Reservations that claim nodes through their nodeSelector alone, of the set and live, sorted.
+func (f *facts) poolNames() []string {
+	all := slices.AppendSeq(slices.Collect(maps.Keys(f.byName)), maps.Keys(f.liveByName))
+	slices.Sort(all)
+	all = slices.Compact(all)
+	return slices.DeleteFunc(all, func(name string) bool { return f.pool(name) == nil })
+}
+
+// pool returns a Reservation, as it will be, if it claims nodes through its nodeSelector alone; nil if not.
+func (f *facts) pool(name string) *v1alpha1.Reservation {
+	r := f.liveByName[name]
+	if inSet, ok := f.byName[name]; ok {
 		r = inSet.value
 	}
 	if r == nil || !r.DeletionTimestamp.IsZero() || r.Spec.NodeSelector == nil || r.Spec.ReservedNodes != nil {
+		return nil
+	}
+	return r
+}
+
+// pools reports whether a Reservation, as it will be, claims a node through its nodeSelector alone.
+func (f *facts) pools(reservation, node string) bool {
+	r := f.pool(reservation)
+	labelled, exists := f.Live.Nodes[node]
+	if r == nil || !exists {
 		return false
 	}
-	node, exists := f.Live.Nodes[name]
 	selector, err := metav1.LabelSelectorAsSelector(r.Spec.NodeSelector)
-	return err == nil && exists && selector.Matches(labels.Set(node))
+	return err == nil && selector.Matches(labels.Set(labelled))
 }
 
 // wholeCluster warns of a selector that leaves nothing out; of a Reservation that can be read, since what cannot is not in its selector.
