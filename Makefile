@@ -53,8 +53,9 @@ bench: ## Measure locking, convergence, admission and memory on a control plane 
 	@$(call built,./test/bench)
 
 .PHONY: simulate
-simulate: ## Play random histories of nodes and check the laws: STEPS (1000000) from SEED (a fresh one), or one HISTORY again.
-	@$(call built,./test/sim/cmd/simulate) --steps $(or $(STEPS),1000000) --seed $(or $(SEED),0) --history "$(HISTORY)"
+simulate: ## Play random histories of nodes and check the laws: STEPS (1000000) from SEED (a fresh one), one HISTORY again, or WORLD=fleet for DAYS (3), recorded in FLEET or made.
+	@$(call built,./test/sim/cmd/simulate) --steps $(or $(STEPS),1000000) --seed $(or $(SEED),0) --history "$(HISTORY)" \
+		--world "$(or $(WORLD),small)" --fleet "$(FLEET)" --days $(or $(DAYS),3)
 
 ##@ Development
 

@@ -94,7 +94,7 @@ func (w *world) prompt() {
 
 // drain works off the queue.
 func (w *world) drain(r *replica) {
-	const plenty = 400
+	plenty := 400 + 4*len(w.nodes)
 	r.sync()
 	for n := 0; w.broken == nil; n++ {
 		keys := r.ready()

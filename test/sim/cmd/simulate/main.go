@@ -8,12 +8,16 @@ import (
 	"time"
 
 	"github.com/reservation-operator/reservation-operator/test/sim"
+	"github.com/reservation-operator/reservation-operator/test/sim/fleet"
 )
 
 func main() {
 	steps := flag.Int("steps", 1_000_000, "how many actions to play in all")
 	seed := flag.Uint64("seed", 0, "the seed of all histories; 0 is a fresh one")
 	replay := flag.String("history", "", "one history to play and tell instead: its seed, or what a violation printed")
+	world := flag.String("world", "small", "small: random histories of a few nodes; fleet: the load of a whole cluster")
+	recorded := flag.String("fleet", "", "the folder of a recorded fleet, with nodes.yaml and pods.csv; none is one made from published figures")
+	days := flag.Int("days", 3, "within how many days all pods of a fleet come")
 	flag.Parse()
 	if *replay != "" {
 		os.Exit(again(*replay))
@@ -21,7 +25,41 @@ func main() {
 	if *seed == 0 {
 		*seed = rand.Uint64N(1 << 32)
 	}
-	os.Exit(play(*steps, *seed))
+	switch *world {
+	case "small":
+		os.Exit(play(*steps, *seed))
+	case "fleet":
+		os.Exit(load(*recorded, *days, *seed))
+	}
+	fmt.Fprintf(os.Stderr, "--world: there is no %q: small or fleet\n", *world)
+	os.Exit(2)
+}
+
+func load(dir string, days int, seed uint64) int {
+	began := time.Now()
+	f := fleet.Make(seed)
+	if dir != "" {
+		var err error
+		if f, err = fleet.Read(dir); err != nil {
+			fmt.Fprintln(os.Stderr, "--fleet:", err)
+			return 2
+		}
+	}
+	if days < 1 || days > 365 {
+		fmt.Fprintln(os.Stderr, "--days: 1 to 365")
+		return 2
+	}
+	fmt.Printf("%d nodes, %d pods within %d days, a commit each hour\n", len(f.Nodes), len(f.Pods), days)
+	result := sim.Load(f, days, seed)
+	violations := 0
+	if result.Broken != nil {
+		violations = 1
+		fmt.Println("violation of", result.Broken)
+	}
+	fmt.Println("played in", time.Since(began).Round(time.Second/10))
+	fmt.Println(result)
+	fmt.Printf("simulate steps=%d seed=%d violations=%d\n", result.Events, seed, violations)
+	return violations
 }
 
 func play(steps int, seed uint64) int {
