@@ -65,14 +65,7 @@ func (a *Applier) dropEmpty(ctx context.Context, object, then *unstructured.Unst
 	if !outlived(object, then) {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": then.GetResourceVersion()},
-		"spec":     map[string]any{"reservedNodes": nil},
-	})
-	if err != nil {
-		return err
-	}
-	return a.Client.Patch(ctx, then, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldManagerSource))
+	return a.setNames(ctx, then, nil)
 }
 
 // tryApply is what server-side apply would answer. Names that are to be emptied are tried as a single one.
@@ -105,12 +98,18 @@ func (a *Applier) empty(ctx context.Context, object, live *unstructured.Unstruct
 	if emptied(object, live) == "" {
 		return nil
 	}
+	return a.setNames(ctx, live.DeepCopy(), []string{})
+}
+
+// setNames writes the names of a Reservation as it was read; nil is no list at all. The object becomes what the API server
+// answers.
+func (a *Applier) setNames(ctx context.Context, o *unstructured.Unstructured, names any) error {
 	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": live.GetResourceVersion()},
-		"spec":     map[string]any{"reservedNodes": []string{}},
+		"metadata": map[string]any{"resourceVersion": o.GetResourceVersion()},
+		"spec":     map[string]any{"reservedNodes": names},
 	})
 	if err != nil {
 		return err
 	}
-	return a.Client.Patch(ctx, live.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldManagerSource))
+	return a.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(v1alpha1.FieldManagerSource))
 }

@@ -120,6 +120,31 @@ func TestDriftWhoseNodeAnotherTook(t *testing.T) {
 	}
 }
 
+// An operator that was killed between writing an object and taking it over from who made it by hand does that first: what
+// the next commit drops goes, and what it changes is no conflict.
+func TestATakeOverThatWasInterruptedIsFinished(t *testing.T) {
+	k := start(t)
+	settling(t, nil)
+	r := repository(t, map[string]string{"a.yaml": reservationYAML("shared", "shared-1", "shared-2") + "  taintEffect: NoSchedule\n"})
+	s := awaitReady(t, follow(t, r.URL, nil), r.head())
+	k.stop()
+	live := &v1alpha1.Reservation{}
+	require.True(t, get(t, live, "shared"))
+	for _, e := range live.ManagedFields {
+		if e.Manager == v1alpha1.FieldManagerSource {
+			e.Manager, e.Operation = "kubectl-client-side-apply", metav1.ManagedFieldsOperationUpdate
+			live.ManagedFields = append(live.ManagedFields, e)
+			break
+		}
+	}
+	require.NoError(t, admin.Update(t.Context(), live))
+	r.commit("less", map[string]string{"a.yaml": reservationYAML("shared", "shared-1") + "  taintEffect: NoExecute\n"})
+	start(t)
+	awaitReady(t, s, r.head())
+	require.True(t, get(t, live, "shared"))
+	require.Equal(t, []string{"shared-1"}, live.Spec.ReservedNodes)
+}
+
 // Another path of the same commit is checked as what it is: new. It is refused again when it is looked at again.
 func TestAnotherPathWhoseNodeAnotherHas(t *testing.T) {
 	k := start(t)

@@ -85,7 +85,8 @@ func repeated(f *facts) []render.Finding {
 // nodeSelector, or would get them first: they would never be handed over. It is a warning if Git had named the node
 // before, since labels of nodes change without a commit: the allocation says whom it belongs to.
 func held(f *facts) []render.Finding {
-	pools := f.poolNames()
+	pools := f.pools()
+	names := slices.Sorted(maps.Keys(pools))
 	type claim struct {
 		rival  string
 		before bool
@@ -95,7 +96,7 @@ func held(f *facts) []render.Finding {
 		var order []claim
 		nodes := map[claim][]string{}
 		for _, node := range r.value.Spec.ReservedNodes {
-			rival := f.rival(r.value.Name, node, pools)
+			rival := f.rival(r.value.Name, node, pools, names)
 			if rival == "" {
 				continue
 			}
@@ -119,57 +120,53 @@ func held(f *facts) []render.Finding {
 // rival returns the Reservation that has a node through its nodeSelector, or gets it, instead of the one that names it;
 // empty if there is none. Who holds a node and claims it still keeps it; any other goes to who is older. Which of two that
 // a commit makes will be, nobody can tell.
-func (f *facts) rival(reservation, node string, pools []string) string {
+func (f *facts) rival(reservation, node string, pools map[string]labels.Selector, names []string) string {
+	labelled, exists := f.Live.Nodes[node]
+	takes := func(name string) bool {
+		selector, isPool := pools[name]
+		return isPool && exists && selector.Matches(labels.Set(labelled))
+	}
 	holder := f.Live.Holders[node]
 	if holder == reservation {
 		return ""
 	}
-	if f.pools(holder, node) {
+	if takes(holder) {
 		return holder
 	}
 	mine := f.Live.Before[reservation]
-	for _, pool := range pools {
-		theirs := f.Live.Before[pool]
+	for _, name := range names {
+		theirs := f.Live.Before[name]
 		first := mine != nil && (theirs == nil || v1alpha1.CompareClaims(mine, theirs) < 0)
-		if !first && f.pools(pool, node) {
-			return pool
+		if !first && takes(name) {
+			return name
 		}
 	}
 	return ""
 }
 
-// poolNames returns the Reservations that claim nodes through their nodeSelector alone, of the set and live, sorted.
-func (f *facts) poolNames() []string {
-	all := slices.AppendSeq(slices.Collect(maps.Keys(f.byName)), maps.Keys(f.liveByName))
-	slices.Sort(all)
-	all = slices.Compact(all)
-	return slices.DeleteFunc(all, func(name string) bool { return f.pool(name) == nil })
+// pools returns the Reservations that will claim nodes through their nodeSelector alone, of the set and live, by name.
+// What cannot be read is not among them.
+func (f *facts) pools() map[string]labels.Selector {
+	out := map[string]labels.Selector{}
+	add := func(r *v1alpha1.Reservation) {
+		selector, err := metav1.LabelSelectorAsSelector(r.Spec.NodeSelector)
+		if err == nil && r.DeletionTimestamp.IsZero() && r.Spec.NodeSelector != nil && r.Spec.ReservedNodes == nil {
+			out[r.Name] = selector
+		}
+	}
+	for name, r := range f.liveByName {
+		if _, inSet := f.byName[name]; !inSet {
+			add(r)
+		}
+	}
+	for _, r := range f.byName {
+		add(r.value)
+	}
+	return out
 }
 
-// pool returns a Reservation, as it will be, if it claims nodes through its nodeSelector alone; nil if not.
-func (f *facts) pool(name string) *v1alpha1.Reservation {
-	r := f.liveByName[name]
-	if inSet, ok := f.byName[name]; ok {
-		r = inSet.value
-	}
-	if r == nil || !r.DeletionTimestamp.IsZero() || r.Spec.NodeSelector == nil || r.Spec.ReservedNodes != nil {
-		return nil
-	}
-	return r
-}
-
-// pools reports whether a Reservation, as it will be, claims a node through its nodeSelector alone.
-func (f *facts) pools(reservation, node string) bool {
-	r := f.pool(reservation)
-	labelled, exists := f.Live.Nodes[node]
-	if r == nil || !exists {
-		return false
-	}
-	selector, err := metav1.LabelSelectorAsSelector(r.Spec.NodeSelector)
-	return err == nil && selector.Matches(labels.Set(labelled))
-}
-
-// wholeCluster warns of a selector that leaves nothing out; of a Reservation that can be read, since what cannot is not in its selector.
+// wholeCluster warns of a selector that leaves nothing out; of a Reservation that can be read, since what cannot is not in
+// its selector.
 func wholeCluster(f *facts) []render.Finding {
 	var out []render.Finding
 	for _, r := range f.reservations {
