@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -111,6 +112,20 @@ func TestACommitTakesTheEmptyListAway(t *testing.T) {
 	_, said, _ = unstructured.NestedStringSlice(get(t, a.Live, p.Steps[0].Entry()).Object, "spec", "reservedNodes")
 	require.False(t, said)
 	require.Len(t, applied(t, a, commit, pool("")).Kept, 1)
+}
+
+// An empty list that somebody wrote by hand, to free a pool in a hurry, stays although no commit has one.
+func TestAnEmptyListByHandStays(t *testing.T) {
+	a := applier(t)
+	commit := Commit{"tenants", "main@sha1:1"}
+	set := objects(t, `{apiVersion: scheduling.coreweave.cloud/v1alpha1, kind: Reservation, metadata: {name: freed-pool}, spec: {tenant: x, nodeSelector: {matchLabels: {pool: a}}}}`)
+	entry := previewed(t, a, commit, set).Steps[0].Entry()
+	applied(t, a, commit, set)
+	byHand := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"reservedNodes":[]}}`))
+	require.NoError(t, admin(t).Patch(t.Context(), get(t, a.Live, entry), byHand, client.FieldOwner("kubectl-edit")))
+	require.Len(t, applied(t, a, commit, set).Kept, 1)
+	_, there, _ := unstructured.NestedStringSlice(get(t, a.Live, entry).Object, "spec", "reservedNodes")
+	require.True(t, there)
 }
 
 // A commit that takes the last name away leaves an empty list: without a list, a Reservation with a selector would

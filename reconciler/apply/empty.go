@@ -33,7 +33,7 @@ func emptied(object, live *unstructured.Unstructured) string {
 		return ""
 	}
 	names, _, _ = unstructured.NestedStringSlice(live.Object, reservedNodes...)
-	for _, fields := range foreignFields(live, live) {
+	for _, fields := range foreignFields(live) {
 		if slices.ContainsFunc(fields, func(field string) bool { return strings.HasPrefix(field, "spec.reservedNodes[") }) {
 			return ""
 		}

@@ -24,7 +24,7 @@ func foreign(s Step) []render.Finding {
 	if s.Then == nil || s.Verb == Skip || s.Verb == Await || s.Then.GroupVersionKind().Group != v1alpha1.Group {
 		return nil
 	}
-	byManager := foreignFields(s.Then, s.Live)
+	byManager := foreignFields(s.Then)
 	var out []render.Finding
 	for _, manager := range slices.Sorted(maps.Keys(byManager)) {
 		fields := byManager[manager]
@@ -43,14 +43,10 @@ func andOthers(fields []string) string {
 	return " (and " + strings.Join(fields, ", ") + ")"
 }
 
-// foreignFields returns the fields of the spec that others hold and we do not, by field manager. What we hold of the
-// object as it lives, which may be nil, is ours before anything is written (see takeOver).
-func foreignFields(o, live *unstructured.Unstructured) map[string][]string {
+// foreignFields returns the fields of the spec that others hold and we do not, by field manager.
+func foreignFields(o *unstructured.Unstructured) map[string][]string {
 	entries := o.GetManagedFields()
 	ours := heldBy(entries, v1alpha1.FieldManagerSource)
-	if live != nil {
-		entries, _ = handedOver(entries, heldBy(live.GetManagedFields(), v1alpha1.FieldManagerSource))
-	}
 	others := map[string]*fieldpath.Set{}
 	for _, e := range entries {
 		if e.Manager != v1alpha1.FieldManager && e.Manager != v1alpha1.FieldManagerSource && others[e.Manager] == nil {

@@ -210,7 +210,11 @@ func (x *run) stalled(reason, message string) *report.Outcome {
 	return &outcome
 }
 
+// retry goes the whole way again: what an earlier pass came to says nothing of the commit that the repository has now.
 func (x *run) retry(reason, message string, err error) *report.Outcome {
+	if x.due && !x.resting {
+		x.memory.verdict = nil
+	}
 	outcome := report.Retry(reason, message, err)
 	return &outcome
 }

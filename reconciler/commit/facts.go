@@ -91,7 +91,7 @@ func (x *run) set() check.Set {
 		Live: check.Live{
 			Reservations: x.besideTheSet(), Owners: map[check.Key]string{},
 			Namespaces: x.facts.namespaces, Nodes: map[string]map[string]string{},
-			Holders: map[string]string{}, Before: map[string]*v1alpha1.Reservation{}, Said: x.said(),
+			Holders: holders(x.facts.index), Before: map[string]*v1alpha1.Reservation{}, Said: x.said(),
 		},
 	}
 	for i := range x.facts.reservations {
@@ -103,12 +103,18 @@ func (x *run) set() check.Set {
 	for _, n := range x.facts.nodes {
 		s.Live.Nodes[n.Name] = n.Labels
 	}
-	for node, grant := range x.facts.index.Grants {
+	return s
+}
+
+// holders returns whose each node is: who is still releasing it gets it back before anybody else.
+func holders(index allocate.Index) map[string]string {
+	out := map[string]string{}
+	for node, grant := range index.Grants {
 		if grant.Phase != allocate.Freed {
-			s.Live.Holders[node] = grant.Reservation
+			out[node] = grant.Reservation
 		}
 	}
-	return s
+	return out
 }
 
 // said returns the nodes that Git named for each Reservation before this pass. A commit that is applied already said

@@ -102,7 +102,6 @@ func (x *run) blocked(ctx context.Context, err error) *report.Outcome {
 	case meta.IsNoMatchError(err):
 		blocked = &apply.Blocked{Reason: v1alpha1.ReasonCRDMissing, Message: fmt.Sprintf("%v: install the operator's CRDs (config/crd)", err)}
 	default:
-		x.memory.verdict = nil
 		return x.retry(v1alpha1.ReasonApplyFailed, fmt.Sprintf("%s could not be checked: %v", x.revision(), err), err)
 	}
 	x.tally(v1alpha1.OutcomeFailed, blocked.Message)

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+	"github.com/reservation-operator/reservation-operator/source/fetch"
 	"github.com/reservation-operator/reservation-operator/source/render"
 )
 
@@ -415,4 +418,33 @@ func TestClusterIsInTheWay(t *testing.T) {
 			require.Equal(t, int32(2), s.Status.History[0].Created)
 		})
 	}
+}
+
+// A fetch that fails once, after the repository said that there is a new commit, is tried again at once: the verdict on the
+// commit before says nothing of this one.
+func TestAFetchThatFailsOnceIsTriedAgain(t *testing.T) {
+	var fail atomic.Bool
+	k := start(t, func(r *Reconciler) {
+		fetched := r.Chain.Fetch
+		r.Chain.Fetch = func(ctx context.Context, remote fetch.Remote, h fetch.Head, l fetch.Limits) (*fetch.Commit, error) {
+			if fail.CompareAndSwap(true, false) {
+				return nil, errors.New("connection reset")
+			}
+			return fetched(ctx, remote, h, l)
+		}
+	})
+	settling(t, nil)
+	r := repository(t, map[string]string{"a.yaml": reservationYAML("refetched", "refetched-1")})
+	s := awaitReady(t, follow(t, r.URL, func(s *v1alpha1.ReservationSource) { s.Spec.Interval.Duration = time.Hour }), r.head())
+	r.commit("more", map[string]string{"a.yaml": reservationYAML("refetched", "refetched-1", "refetched-2")})
+	fail.Store(true)
+	k.later.Store(int64(time.Hour))
+	// What brings it in hand, an hour later, is a Reservation's status.
+	live := &v1alpha1.Reservation{}
+	require.True(t, get(t, live, "refetched"))
+	patch := client.MergeFrom(live.DeepCopy())
+	live.Status.Nodes = nil
+	require.NoError(t, admin.Status().Patch(t.Context(), live, patch))
+	awaitReady(t, s, r.head())
+	require.False(t, fail.Load())
 }

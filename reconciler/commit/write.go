@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/apply"
@@ -23,7 +24,7 @@ func finish(ctx context.Context, x *run) *report.Outcome {
 		if owner(o) != x.source.Name {
 			continue
 		}
-		if err := x.applier().Finish(ctx, o); err != nil {
+		if err := x.applier().Finish(ctx, o); client.IgnoreNotFound(err) != nil {
 			return x.retry(v1alpha1.ReasonApplyFailed, fmt.Sprintf("%s could not be taken over from who made it by hand: %v", apply.Name(e), err), err)
 		}
 	}
@@ -83,7 +84,6 @@ func (x *run) pruneKept(ctx context.Context) {
 func record(ctx context.Context, x *run) *report.Outcome {
 	x.remember(x.pruned.Deleted)
 	if failures := x.failures(); len(failures) > 0 {
-		x.memory.verdict = nil
 		message := Summary(failures)
 		x.tally(v1alpha1.OutcomeFailed, message)
 		x.tell(ctx, x.revision(), stateFailure, message)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -314,14 +315,19 @@ func TestCheckNodes(t *testing.T) {
 			s.Live.Said = map[string][]string{"foo": {"gpu-02"}}
 			s.Live.Holders = map[string]string{"gpu-01": "foo", "gpu-02": "foo"}
 		}},
-		"one that nobody has, of a younger pool": {objects: []string{fooReservation, poolReservation}, change: func(s *Set) {
+		"one that nobody has, of a younger pool of another source": {objects: []string{fooReservation}, change: pooled(func(s *Set) {
+			s.Live.Holders = nil
+			foo := reservation("foo", 1)
+			s.Live.Before = map[string]*v1alpha1.Reservation{"foo": &foo}
+		})},
+		"one that nobody has, of an older pool of another source": {objects: []string{fooReservation}, change: pooled(func(s *Set) {
+			s.Live.Holders = nil
+			foo := reservation("foo", 5)
+			s.Live.Before = map[string]*v1alpha1.Reservation{"foo": &foo}
+		}), want: []string{"a.yaml:1: Reservation foo: spec.reservedNodes: gpu-02 is also matched by the nodeSelector of the live Reservation pool: a node"}},
+		"one that nobody has, of a pool of the same commit": {objects: []string{fooReservation, poolReservation}, change: func(s *Set) {
 			s.Live.Nodes = map[string]map[string]string{"gpu-01": {"pool": "b"}, "gpu-02": {}}
 			foo, pool := reservation("foo", 0, "gpu-02"), reservation("pool", 5)
-			s.Live.Before = map[string]*v1alpha1.Reservation{"foo": &foo, "pool": &pool}
-		}},
-		"one that nobody has, of an older pool": {objects: []string{fooReservation, poolReservation}, change: func(s *Set) {
-			s.Live.Nodes = map[string]map[string]string{"gpu-01": {"pool": "b"}, "gpu-02": {}}
-			foo, pool := reservation("foo", 5, "gpu-02"), reservation("pool", 0)
 			s.Live.Before = map[string]*v1alpha1.Reservation{"foo": &foo, "pool": &pool}
 		}, want: []string{"a.yaml:1: Reservation foo: spec.reservedNodes: gpu-01 is also matched by the nodeSelector of Reservation pool in b.yaml:1: a node"}},
 		"one that its holder gives up, of another source's pool": {objects: []string{fooReservation}, change: pooled(func(s *Set) {
@@ -349,6 +355,7 @@ func TestCheckNodes(t *testing.T) {
 func pooled(then func(*Set)) func(*Set) {
 	return func(s *Set) {
 		pool := live("pool", "")
+		pool.CreationTimestamp = metav1.NewTime(epoch.Add(2 * time.Hour))
 		pool.Spec.NodeSelector, pool.Spec.ReservedNodes = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "a"}}, nil
 		s.Live.Reservations = append(s.Live.Reservations, pool)
 		s.Live.Nodes = map[string]map[string]string{"gpu-01": {}, "gpu-02": {"pool": "a"}}

@@ -118,8 +118,8 @@ func held(f *facts) []render.Finding {
 }
 
 // rival returns the Reservation that has a node through its nodeSelector, or gets it, instead of the one that names it;
-// empty if there is none. Who holds a node and claims it still keeps it; any other goes to who is older. Which of two that
-// a commit makes will be, nobody can tell.
+// empty if there is none. Who holds a node and claims it still keeps it; any other goes to who is older. That says nothing
+// of two that a commit writes: the allocation may decide when it has seen one of them.
 func (f *facts) rival(reservation, node string, pools map[string]labels.Selector, names []string) string {
 	labelled, exists := f.Live.Nodes[node]
 	takes := func(name string) bool {
@@ -135,8 +135,8 @@ func (f *facts) rival(reservation, node string, pools map[string]labels.Selector
 	}
 	mine := f.Live.Before[reservation]
 	for _, name := range names {
-		theirs := f.Live.Before[name]
-		first := mine != nil && (theirs == nil || v1alpha1.CompareClaims(mine, theirs) < 0)
+		_, written := f.byName[name]
+		first := mine != nil && !written && v1alpha1.CompareClaims(mine, f.liveByName[name]) < 0
 		if !first && takes(name) {
 			return name
 		}
