@@ -26,7 +26,7 @@ func admission(ctx context.Context) error {
 		return err
 	}
 	defer c.Stop()
-	if err := c.StartOperator(ctx); err != nil {
+	if err := c.Operator.Start(ctx); err != nil {
 		return err
 	}
 	if err := bound(ctx, c, "bound"); err != nil {

@@ -46,7 +46,7 @@ func (f *fleet) fill(ctx context.Context, flags []string) error {
 	if err := namespace(ctx, f.Cluster, fleetTenant); err != nil {
 		return err
 	}
-	if err := f.StartOperator(ctx, flags...); err != nil {
+	if err := f.Operator.Start(ctx, flags...); err != nil {
 		return err
 	}
 	var err error
@@ -67,12 +67,12 @@ func (f *fleet) fill(ctx context.Context, flags []string) error {
 // settle waits until the operator has nothing left to do, and for its counts of foreign pods, which come seconds later.
 func (f *fleet) settle(ctx context.Context) error {
 	for quiet := 0; quiet < 3; {
-		before, err := f.OperatorUsage(ctx)
+		before, err := f.Operator.Usage(ctx)
 		if err != nil {
 			return err
 		}
 		time.Sleep(5 * time.Second)
-		after, err := f.OperatorUsage(ctx)
+		after, err := f.Operator.Usage(ctx)
 		if err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (f *fleet) changes(ctx context.Context) (cluster.Usage, error) {
 	if err := f.settle(ctx); err != nil {
 		return cluster.Usage{}, err
 	}
-	before, err := f.OperatorUsage(ctx)
+	before, err := f.Operator.Usage(ctx)
 	if err != nil {
 		return cluster.Usage{}, err
 	}
@@ -137,7 +137,7 @@ func (f *fleet) changes(ctx context.Context) (cluster.Usage, error) {
 			time.Sleep(time.Second) // what follows the lock belongs to the change
 		}
 	}
-	after, err := f.OperatorUsage(ctx)
+	after, err := f.Operator.Usage(ctx)
 	return cluster.Usage{CPU: (after.CPU - before.CPU) / (2 * rounds), Requests: after.Requests - before.Requests}, err
 }
 
@@ -159,7 +159,7 @@ func (f *fleet) rest(ctx context.Context) error {
 	if err := f.settle(ctx); err != nil {
 		return err
 	}
-	before, err := f.OperatorUsage(ctx)
+	before, err := f.Operator.Usage(ctx)
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (f *fleet) rest(ctx context.Context) error {
 		}
 		beats++
 	}
-	after, err := f.OperatorUsage(ctx)
+	after, err := f.Operator.Usage(ctx)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (f *fleet) beat(ctx context.Context, name string) error {
 // once it is at rest.
 func (f *fleet) memory(ctx context.Context) error {
 	const goal = 200 << 20
-	f.KillOperator()
+	f.Operator.Kill()
 	pods := names("pod", 10*len(f.nodes))
 	if err := each(ctx, pods, func(ctx context.Context, name string) error {
 		p := benchPod(fleetTenant, 0)
@@ -206,13 +206,13 @@ func (f *fleet) memory(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if err := f.StartOperator(ctx); err != nil {
+	if err := f.Operator.Start(ctx); err != nil {
 		return err
 	}
 	if err := f.settle(ctx); err != nil {
 		return err
 	}
-	usage, err := f.OperatorUsage(ctx)
+	usage, err := f.Operator.Usage(ctx)
 	if err != nil {
 		return err
 	}

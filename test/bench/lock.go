@@ -29,7 +29,7 @@ func lock(ctx context.Context) error {
 	if err := register(ctx, c, all); err != nil {
 		return err
 	}
-	if err := c.StartOperator(ctx, "--node-concurrency", strconv.Itoa(concurrency)); err != nil {
+	if err := c.Operator.Start(ctx, "--node-concurrency", strconv.Itoa(concurrency)); err != nil {
 		return err
 	}
 	watched, err := watchNodes(ctx, c)
@@ -97,7 +97,7 @@ func remove(ctx context.Context, c *cluster.Cluster, watched *counter, r *v1alph
 
 // memory returns the operator's resident memory in MiB.
 func memory(c *cluster.Cluster) (int, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.OperatorPID()))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", c.Operator.PID()))
 	if err != nil {
 		return 0, err
 	}
@@ -107,5 +107,5 @@ func memory(c *cluster.Cluster) (int, error) {
 			return kib / 1024, err
 		}
 	}
-	return 0, fmt.Errorf("the kernel does not say how much memory process %d has", c.OperatorPID())
+	return 0, fmt.Errorf("the kernel does not say how much memory process %d has", c.Operator.PID())
 }

@@ -26,7 +26,7 @@ func push(ctx context.Context) error {
 	if err := register(ctx, c, all); err != nil {
 		return err
 	}
-	if err := c.StartOperator(ctx); err != nil {
+	if err := c.Operator.Start(ctx); err != nil {
 		return err
 	}
 	watched, err := watchNodes(ctx, c)

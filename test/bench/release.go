@@ -26,7 +26,7 @@ func release(ctx context.Context) error {
 	if err := register(ctx, c, all); err != nil {
 		return err
 	}
-	if err := c.StartOperator(ctx); err != nil {
+	if err := c.Operator.Start(ctx); err != nil {
 		return err
 	}
 	if err := bound(ctx, c, "release"); err != nil {

@@ -41,15 +41,16 @@ type Cluster struct {
 	*controlplane.ControlPlane
 	// Client acts as an administrator, without a cache.
 	Client client.Client
+	// Operator is the operator; it does not run yet.
+	Operator *Operator
 
-	audit    string
-	mu       sync.Mutex
-	operator *process
-	ports    []int // the operator's, the same after a restart
+	audit      string
+	mu         sync.Mutex
+	kubeconfig string // of the operator's service account, once there is one
 }
 
 // Start starts the control plane, registers the nodes and installs the CRDs and roles. The operator is started by
-// StartOperator.
+// Operator.Start.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	args := maps.Clone(o.APIServerArgs)
 	var audit string
@@ -106,12 +107,14 @@ func install(ctx context.Context, plane *controlplane.ControlPlane, nodes []*cor
 	if err := plane.Apply(ctx, Root("config", "crd"), Root("config", "rbac")); err != nil {
 		return nil, fmt.Errorf("installing the CRDs and roles: %w", err)
 	}
-	return &Cluster{ControlPlane: plane, Client: admin}, nil
+	c := &Cluster{ControlPlane: plane, Client: admin}
+	c.Operator = c.NewOperator("operator")
+	return c, nil
 }
 
 // Stop ends the operator, if it runs, and the control plane.
 func (c *Cluster) Stop() error {
-	c.KillOperator()
+	c.Operator.Kill()
 	err := c.ControlPlane.Stop()
 	if c.audit != "" {
 		err = errors.Join(err, os.RemoveAll(c.audit))

@@ -7,5 +7,5 @@
 //
 //	c, err := cluster.Start(ctx, cluster.Options{Nodes: cluster.PageNodes()})
 //	defer c.Stop()
-//	err = c.StartOperator(ctx)
+//	err = c.Operator.Start(ctx)
 package cluster

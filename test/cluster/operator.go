@@ -20,11 +20,26 @@ import (
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 )
 
+// Operator is one replica of the operator: a process of its own, under its own service account, so that it can do what
+// config/rbac allows and no more. It can be started and ended again and again, on the same ports. Its methods may be
+// called by many goroutines.
+type Operator struct {
+	cluster *Cluster
+	name    string
+
+	mu      sync.Mutex
+	process *process
+	ports   []int // of the webhook, health and metrics
+}
+
 // process is a running operator.
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 }
+
+// NewOperator returns one more replica, which does not run yet. Its name is that of its log.
+func (c *Cluster) NewOperator(name string) *Operator { return &Operator{cluster: c, name: name} }
 
 // build builds the operator into the user's cache folder, one binary for each checkout, and returns its path. It is
 // replaced by a rename, so that whoever runs the one of before goes on with it.
@@ -52,91 +67,111 @@ var build = sync.OnceValues(func() (string, error) {
 	return binary, os.Rename(partial, binary)
 })
 
-// StartOperator builds the operator, once per process, and starts it with a token of its own service account, so that
-// it can do what config/rbac allows and no more. It returns when the operator is ready. Its log is operator.log in
-// the cluster's folder. Extra flags win over the ones set here.
-func (c *Cluster) StartOperator(ctx context.Context, flags ...string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.operator != nil {
-		return errors.New("the operator runs already")
-	}
-	binary, err := build()
-	if err != nil {
+// Start launches the operator and returns when it is ready.
+func (o *Operator) Start(ctx context.Context, flags ...string) error {
+	if err := o.Launch(ctx, flags...); err != nil {
 		return err
 	}
-	_, kubeconfig, err := c.AsServiceAccount(ctx, v1alpha1.OperatorNamespace, "reservation-operator")
-	if err != nil {
+	if err := o.Await(ctx); err != nil {
+		o.Kill()
 		return err
-	}
-	if c.ports == nil {
-		if c.ports, err = freePorts(3); err != nil {
-			return err
-		}
-	}
-	ports := c.ports
-	log, err := os.OpenFile(c.OperatorLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	health := "127.0.0.1:" + strconv.Itoa(ports[1])
-	cmd := exec.Command(binary, append([]string{
-		"--kubeconfig", kubeconfig,
-		"--webhook-host", "127.0.0.1",
-		"--webhook-port", strconv.Itoa(ports[0]),
-		"--webhook-url", "https://localhost:" + strconv.Itoa(ports[0]),
-		"--health-probe-bind-address", health,
-		"--metrics-bind-address", "127.0.0.1:" + strconv.Itoa(ports[2]),
-	}, flags...)...)
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := c.Launch(cmd); err != nil {
-		return fmt.Errorf("starting the operator: %w", err)
-	}
-	p := &process{cmd: cmd, done: make(chan struct{})}
-	go func() { _ = cmd.Wait(); close(p.done) }()
-	c.operator = p
-	if err := p.awaitReady(ctx, "http://"+health+"/readyz"); err != nil {
-		p.kill()
-		c.operator = nil
-		return fmt.Errorf("%w; its log ends with:\n%s", err, tail(c.OperatorLog(), 4000))
 	}
 	return nil
 }
 
-// OperatorLog is the path of the operator's log.
-func (c *Cluster) OperatorLog() string { return filepath.Join(c.Dir, "operator.log") }
+// Launch builds the operator, once per process, and starts it. Extra flags win over the ones set here. It is an error
+// if it runs already.
+func (o *Operator) Launch(ctx context.Context, flags ...string) error {
+	binary, err := build()
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := o.cluster.account(ctx)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.process != nil && !o.process.ended() {
+		return errors.New("the operator runs already")
+	}
+	if o.ports == nil {
+		if o.ports, err = freePorts(3); err != nil {
+			return err
+		}
+	}
+	log, err := os.OpenFile(o.Log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(binary, append([]string{
+		"--kubeconfig", kubeconfig,
+		"--webhook-host", "127.0.0.1",
+		"--webhook-port", strconv.Itoa(o.ports[0]),
+		"--webhook-url", "https://localhost:" + strconv.Itoa(o.ports[0]),
+		"--health-probe-bind-address", address(o.ports[1]),
+		"--metrics-bind-address", address(o.ports[2]),
+	}, flags...)...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := o.cluster.Launch(cmd); err != nil {
+		return fmt.Errorf("starting the operator: %w", err)
+	}
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	go func() { _ = cmd.Wait(); close(p.done) }()
+	o.process = p
+	return nil
+}
 
-// OperatorPID is the process id of the running operator, or 0.
-func (c *Cluster) OperatorPID() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.operator == nil {
+// Await returns when the operator says that it is ready. It is an error if it ends before.
+func (o *Operator) Await(ctx context.Context) error {
+	o.mu.Lock()
+	p, ports := o.process, o.ports
+	o.mu.Unlock()
+	if p == nil {
+		return errNotRunning
+	}
+	if err := p.awaitReady(ctx, "http://"+address(ports[1])+"/readyz"); err != nil {
+		return fmt.Errorf("%w; its log ends with:\n%s", err, tail(o.Log(), 4000))
+	}
+	return nil
+}
+
+var errNotRunning = errors.New("the operator does not run")
+
+// Log is the path of the operator's log.
+func (o *Operator) Log() string { return filepath.Join(o.cluster.Dir, o.name+".log") }
+
+// PID is the process id of the running operator, or 0.
+func (o *Operator) PID() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.process == nil || o.process.ended() {
 		return 0
 	}
-	return c.operator.cmd.Process.Pid
+	return o.process.cmd.Process.Pid
 }
 
-// KillOperator ends the operator as a crash would, by SIGKILL. It does nothing if none runs.
-func (c *Cluster) KillOperator() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.operator != nil {
-		c.operator.kill()
-		c.operator = nil
+// Kill ends the operator as a crash would, by SIGKILL. It does nothing if none runs.
+func (o *Operator) Kill() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.process != nil {
+		o.process.kill()
+		o.process = nil
 	}
 }
 
-// StopOperator asks the operator to end by SIGTERM and waits; an error says that it ended with another status than 0
-// or not before the context did.
-func (c *Cluster) StopOperator(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.operator == nil {
+// Stop asks the operator to end by SIGTERM and waits; an error says that it ended with another status than 0 or not
+// before the context did.
+func (o *Operator) Stop(ctx context.Context) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.process == nil {
 		return nil
 	}
-	p := c.operator
-	c.operator = nil
+	p := o.process
+	o.process = nil
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
@@ -147,9 +182,34 @@ func (c *Cluster) StopOperator(ctx context.Context) error {
 		return fmt.Errorf("the operator did not end after SIGTERM: %w", ctx.Err())
 	}
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
-		return fmt.Errorf("the operator ended with status %d; its log ends with:\n%s", code, tail(c.OperatorLog(), 4000))
+		return fmt.Errorf("the operator ended with status %d; its log ends with:\n%s", code, tail(o.Log(), 4000))
 	}
 	return nil
+}
+
+// account returns a kubeconfig file with a token of the operator's service account.
+func (c *Cluster) account(ctx context.Context) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kubeconfig == "" {
+		_, kubeconfig, err := c.AsServiceAccount(ctx, v1alpha1.OperatorNamespace, "reservation-operator")
+		if err != nil {
+			return "", err
+		}
+		c.kubeconfig = kubeconfig
+	}
+	return c.kubeconfig, nil
+}
+
+func address(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
+
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
 }
 
 func (p *process) kill() {

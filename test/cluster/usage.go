@@ -24,11 +24,11 @@ type Usage struct {
 // clockTick is the unit of processor time in /proc (proc(5): USER_HZ is 100 on every architecture that Go runs on).
 const clockTick = 10 * time.Millisecond
 
-// OperatorUsage reads what the running operator has used: of its process from /proc, of its requests from its metrics.
-func (c *Cluster) OperatorUsage(ctx context.Context) (Usage, error) {
-	pid := c.OperatorPID()
+// Usage reads what the running operator has used: of its process from /proc, of its requests from its metrics.
+func (o *Operator) Usage(ctx context.Context) (Usage, error) {
+	pid := o.PID()
 	if pid == 0 {
-		return Usage{}, errors.New("the operator does not run")
+		return Usage{}, errNotRunning
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -42,17 +42,17 @@ func (c *Cluster) OperatorUsage(ctx context.Context) (Usage, error) {
 	user, err1 := strconv.ParseInt(fields[11], 10, 64)
 	system, err2 := strconv.ParseInt(fields[12], 10, 64)
 	pages, err3 := strconv.ParseInt(fields[21], 10, 64)
-	requests, err4 := c.requests(ctx)
+	requests, err4 := o.requests(ctx)
 	return Usage{
 		CPU: time.Duration(user+system) * clockTick, Resident: pages * int64(os.Getpagesize()), Requests: requests,
 	}, errors.Join(err1, err2, err3, err4)
 }
 
 // requests sums rest_client_requests_total over its labels.
-func (c *Cluster) requests(ctx context.Context) (int64, error) {
-	c.mu.Lock()
-	url := "http://127.0.0.1:" + strconv.Itoa(c.ports[2]) + "/metrics"
-	c.mu.Unlock()
+func (o *Operator) requests(ctx context.Context) (int64, error) {
+	o.mu.Lock()
+	url := "http://" + address(o.ports[2]) + "/metrics"
+	o.mu.Unlock()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return 0, err

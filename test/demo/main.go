@@ -40,7 +40,7 @@ func play(ctx context.Context, once bool) (failed int, err error) {
 		}
 	}()
 	fmt.Println("Building and starting the operator …")
-	if err := c.StartOperator(ctx); err != nil {
+	if err := c.Operator.Start(ctx); err != nil {
 		return 0, err
 	}
 	repository, err := cluster.NewRepository(c.Dir, cluster.Root("tenants-example"))

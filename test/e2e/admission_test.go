@@ -25,8 +25,8 @@ func TestForeignPodsNeverRunOnAReservedNode(t *testing.T) {
 	for _, state := range []string{"running", "killed"} {
 		t.Run("with the operator "+state, func(t *testing.T) {
 			if state == "killed" {
-				shared.KillOperator()
-				defer func() { require.NoError(t, shared.StartOperator(t.Context())) }()
+				shared.Operator.Kill()
+				defer func() { require.NoError(t, shared.Operator.Start(t.Context())) }()
 			}
 			tolerant := pod("foreign", "tolerant-"+state, "")
 			tolerant.Spec.Tolerations, tolerant.Spec.Affinity = wildcard, preferring(name, free)
@@ -106,8 +106,8 @@ func TestForeignPodOfHigherPriorityPreemptsNobody(t *testing.T) {
 func TestOthersAreNotHeldUpWhileTheOperatorIsDown(t *testing.T) {
 	tenant(t, "down", ownNodes(t, 1)...)
 	namespace(t, "bystander")
-	shared.KillOperator()
-	defer func() { require.NoError(t, shared.StartOperator(t.Context())) }()
+	shared.Operator.Kill()
+	defer func() { require.NoError(t, shared.Operator.Start(t.Context())) }()
 	running(t, pod("bystander", "ordinary", ""))
 	running(t, pod("kube-system", "e2e-system", ""))
 
@@ -127,9 +127,9 @@ func TestBindingOfANamespaceWithoutARightInjectsNothing(t *testing.T) {
 	require.True(t, apierrors.IsForbidden(err), "refused: %v", err)
 
 	// With the webhook down it slips in, and still counts for nothing.
-	shared.KillOperator()
+	shared.Operator.Kill()
 	create(t, binding)
-	require.NoError(t, shared.StartOperator(t.Context()))
+	require.NoError(t, shared.Operator.Start(t.Context()))
 	eventually(t, func(c *assert.CollectT) {
 		require.NoError(c, shared.Client.Get(t.Context(), client.ObjectKeyFromObject(binding), binding))
 		require.Equal(c, v1alpha1.ReasonNamespaceNotAccepted, ready(binding.Status.Conditions).Reason)

@@ -17,7 +17,7 @@ import (
 // TestBadRepositoriesAreExplained follows one repository per kind of bad input and reads why it is not applied. The
 // operator must stay the same process all along.
 func TestBadRepositoriesAreExplained(t *testing.T) {
-	pid := shared.OperatorPID()
+	pid := shared.Operator.PID()
 	empty := filepath.Join(t.TempDir(), "empty.git")
 	require.NoError(t, exec.CommandContext(t.Context(), "git", "init", "--quiet", "--bare", empty).Run())
 	with := func(files map[string]string) string { return repository(t, files).URL }
@@ -72,7 +72,7 @@ func TestBadRepositoriesAreExplained(t *testing.T) {
 			require.Empty(t, source(t, s.Name).Status.Inventory)
 		})
 	}
-	require.Equal(t, pid, shared.OperatorPID())
+	require.Equal(t, pid, shared.Operator.PID())
 	require.NoError(t, exec.CommandContext(t.Context(), "kill", "-0", strconv.Itoa(pid)).Run(), "the operator still runs")
 }
 

@@ -26,10 +26,10 @@ func waits(t *testing.T, name string, without func() (restore func()), reason st
 	create(t, &v1alpha1.ReservationSource{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.ReservationSourceSpec{URL: "/nowhere"},
 	})
-	shared.KillOperator()
+	shared.Operator.Kill()
 	restore := without()
 	started := make(chan error, 1)
-	go func() { started <- shared.StartOperator(t.Context()) }()
+	go func() { started <- shared.Operator.Start(t.Context()) }()
 	eventually(t, func(c *assert.CollectT) {
 		ready := ready(source(c, name).Status.Conditions)
 		require.Equal(c, reason, ready.Reason)

@@ -37,7 +37,7 @@ func run(m *testing.M) (code int, err error) {
 			err = stopErr
 		}
 	}()
-	if err := shared.StartOperator(ctx); err != nil {
+	if err := shared.Operator.Start(ctx); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil

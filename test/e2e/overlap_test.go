@@ -27,11 +27,11 @@ func TestOverlapIsRefusedByTheWebhook(t *testing.T) {
 func TestOverlapWithTheWebhookDownKeepsTheFirstHolder(t *testing.T) {
 	nodes := ownNodes(t, 2)
 	first := tenant(t, "holder", nodes[0])
-	shared.KillOperator()
+	shared.Operator.Kill()
 	restarted := false
 	defer func() {
 		if !restarted {
-			require.NoError(t, shared.StartOperator(t.Context()))
+			require.NoError(t, shared.Operator.Start(t.Context()))
 		}
 	}()
 	late := &v1alpha1.Reservation{
@@ -39,7 +39,7 @@ func TestOverlapWithTheWebhookDownKeepsTheFirstHolder(t *testing.T) {
 		Spec:       v1alpha1.ReservationSpec{Tenant: "late", ReservedNodes: nodes},
 	}
 	create(t, late)
-	require.NoError(t, shared.StartOperator(t.Context()))
+	require.NoError(t, shared.Operator.Start(t.Context()))
 	restarted = true
 	eventually(t, func(c *assert.CollectT) {
 		requireLocked(c, nodes[1], "late", late.Name)

@@ -24,9 +24,9 @@ func TestKilledInTheMiddleOfAReleaseLosesNothing(t *testing.T) {
 	settle(t)
 	before := node(t, name)
 
-	shared.KillOperator()
+	shared.Operator.Kill()
 	since := writesFromNow(t)
-	require.NoError(t, shared.StartOperator(t.Context()))
+	require.NoError(t, shared.Operator.Start(t.Context()))
 	eventually(t, func(c *assert.CollectT) {
 		status := reservation(c, r.Name).Status
 		require.Len(c, status.Releasing, 1)
@@ -36,9 +36,9 @@ func TestKilledInTheMiddleOfAReleaseLosesNothing(t *testing.T) {
 	require.Equal(t, before.Annotations, node(t, name).Annotations, "the release goes on where it was")
 	require.Empty(t, since(), "no write was repeated")
 
-	shared.KillOperator()
+	shared.Operator.Kill()
 	finish(t, p)
-	require.NoError(t, shared.StartOperator(t.Context()))
+	require.NoError(t, shared.Operator.Start(t.Context()))
 	eventually(t, func(c *assert.CollectT) {
 		requireFree(c, name)
 		require.Empty(c, reservation(c, r.Name).Status.Nodes)
@@ -92,11 +92,11 @@ func TestAtRestNothingIsWritten(t *testing.T) {
 	since := writesFromNow(t)
 	// A restart lists everything anew; then two resyncs go by, and many intervals of the source.
 	const resync = 2 * time.Second
-	require.NoError(t, shared.StopOperator(t.Context()))
-	require.NoError(t, shared.StartOperator(t.Context(), "--sync-period", resync.String()))
+	require.NoError(t, shared.Operator.Stop(t.Context()))
+	require.NoError(t, shared.Operator.Start(t.Context(), "--sync-period", resync.String()))
 	t.Cleanup(func() {
-		require.NoError(t, shared.StopOperator(context.Background()))
-		require.NoError(t, shared.StartOperator(context.Background()))
+		require.NoError(t, shared.Operator.Stop(context.Background()))
+		require.NoError(t, shared.Operator.Start(context.Background()))
 	})
 	require.Never(t, func() bool { return len(since()) > 0 }, 3*resync, 500*time.Millisecond, "a write at rest")
 	require.Empty(t, since())
@@ -119,6 +119,6 @@ func allWrites(t require.TestingT) int { return count(t, func(cluster.Write) boo
 func TestStopsCleanly(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	require.NoError(t, shared.StopOperator(ctx))
-	require.NoError(t, shared.StartOperator(t.Context()))
+	require.NoError(t, shared.Operator.Stop(ctx))
+	require.NoError(t, shared.Operator.Start(t.Context()))
 }
