@@ -46,6 +46,14 @@ func TestCases_A28_NothingIsWrittenAtRest(t *testing.T) {
 	}
 }
 
+// edit changes an object by hand, whoever else writes it meanwhile.
+func edit(t *testing.T, o client.Object, manager string, change func()) {
+	t.Helper()
+	patch := client.MergeFrom(o.DeepCopyObject().(client.Object))
+	change()
+	require.NoError(t, admin.Patch(t.Context(), o, patch, client.FieldOwner(manager)))
+}
+
 func TestDriftComesBackAtOnce(t *testing.T) {
 	k := start(t)
 	settling(t, nil)
@@ -60,12 +68,10 @@ func TestDriftComesBackAtOnce(t *testing.T) {
 	for name, change := range map[string]func(){
 		"deleted": func() { require.NoError(t, admin.Delete(t.Context(), live.DeepCopy())) },
 		"a node taken away": func() {
-			live.Spec.ReservedNodes = live.Spec.ReservedNodes[:1]
-			require.NoError(t, admin.Update(t.Context(), live, client.FieldOwner("kubectl-edit")))
+			edit(t, live, "kubectl-edit", func() { live.Spec.ReservedNodes = live.Spec.ReservedNodes[:1] })
 		},
 		"the source's label taken off": func() {
-			delete(live.Labels, v1alpha1.LabelSource)
-			require.NoError(t, admin.Update(t.Context(), live, client.FieldOwner("kubectl-label")))
+			edit(t, live, "kubectl-label", func() { delete(live.Labels, v1alpha1.LabelSource) })
 		},
 		"its binding deleted": func() {
 			require.NoError(t, admin.Delete(t.Context(), &v1alpha1.ReservationBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "drift", Name: "binding"}}))
@@ -102,8 +108,7 @@ func TestDriftWhoseNodeAnotherTook(t *testing.T) {
 	for name, change := range map[string]func(){
 		"deleted": func() { require.NoError(t, admin.Delete(t.Context(), live.DeepCopy())) },
 		"edited out": func() {
-			live.Spec.ReservedNodes = live.Spec.ReservedNodes[:1]
-			require.NoError(t, admin.Update(t.Context(), live, client.FieldOwner("kubectl-edit")))
+			edit(t, live, "kubectl-edit", func() { live.Spec.ReservedNodes = live.Spec.ReservedNodes[:1] })
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
