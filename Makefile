@@ -57,6 +57,10 @@ simulate: ## Play random histories of nodes and check the laws: STEPS (1000000) 
 	@$(call built,./test/sim/cmd/simulate) --steps $(or $(STEPS),1000000) --seed $(or $(SEED),0) --history "$(HISTORY)" \
 		--world "$(or $(WORLD),small)" --fleet "$(FLEET)" --days $(or $(DAYS),3)
 
+.PHONY: chaos
+chaos: ## Play a life of 30 nodes on a real control plane while the operator, the API server, etcd and the lease go away, and check the laws; some minutes.
+	@$(call built,./test/chaos)
+
 ##@ Development
 
 .PHONY: generate

@@ -31,6 +31,8 @@ import (
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=reservation-operator,resources=leases,verbs=create
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=reservation-operator,resources=leases,resourceNames=reservation-operator,verbs=get;update
 
+// +kubebuilder:rbac:groups="",namespace=reservation-operator,resources=events,verbs=create;patch
+
 // leaderElectionID names the lease.
 const leaderElectionID = "reservation-operator"
 

@@ -86,7 +86,7 @@ func (o *Operator) Launch(ctx context.Context, flags ...string) error {
 	if err != nil {
 		return err
 	}
-	kubeconfig, err := o.cluster.account(ctx)
+	kubeconfig, err := o.cluster.Account(ctx)
 	if err != nil {
 		return err
 	}
@@ -152,6 +152,27 @@ func (o *Operator) PID() int {
 	return o.process.cmd.Process.Pid
 }
 
+// Wait returns when the process that runs now has ended, with its exit status, -1 if a signal ended it or none runs.
+func (o *Operator) Wait() int {
+	o.mu.Lock()
+	p := o.process
+	o.mu.Unlock()
+	if p == nil {
+		return -1
+	}
+	<-p.done
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// Signal sends the operator a signal, if it runs.
+func (o *Operator) Signal(signal os.Signal) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.process != nil {
+		_ = o.process.cmd.Process.Signal(signal) // one that has ended needs none
+	}
+}
+
 // Kill ends the operator as a crash would, by SIGKILL. It does nothing if none runs.
 func (o *Operator) Kill() {
 	o.mu.Lock()
@@ -187,8 +208,8 @@ func (o *Operator) Stop(ctx context.Context) error {
 	return nil
 }
 
-// account returns a kubeconfig file with a token of the operator's service account.
-func (c *Cluster) account(ctx context.Context) (string, error) {
+// Account returns a kubeconfig file with a token of the operator's service account.
+func (c *Cluster) Account(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.kubeconfig == "" {
