@@ -51,6 +51,7 @@ func newManager(ctx context.Context, config *rest.Config, o Options) (manager.Ma
 		Client:                        client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Pod{}}}},
 		Metrics:                       metricsserver.Options{BindAddress: o.Manager.MetricsAddress},
 		HealthProbeBindAddress:        o.Manager.HealthAddress,
+		PprofBindAddress:              o.Manager.PprofAddress,
 		WebhookServer:                 webhook.NewServer(serve.ServerOptions(o.Webhook.Host, o.Webhook.Port, certificates.GetCertificate)),
 		LeaderElection:                o.LeaderElection.Enable,
 		LeaderElectionID:              leaderElectionID,

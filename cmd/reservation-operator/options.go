@@ -75,8 +75,8 @@ func (o *ClientOptions) Config() (*rest.Config, error) {
 
 // ManagerOptions are about the process and its reconcilers.
 type ManagerOptions struct {
-	// MetricsAddress and HealthAddress are host:port; "0" switches the server off.
-	MetricsAddress, HealthAddress string
+	// MetricsAddress, HealthAddress and PprofAddress are host:port; "0" switches the server off.
+	MetricsAddress, HealthAddress, PprofAddress string
 	// NodeConcurrency and SourceConcurrency are how many nodes and sources are worked on at once.
 	NodeConcurrency, SourceConcurrency int
 	// SyncPeriod is how often everything that is watched is looked at again as if it had changed.
@@ -116,6 +116,8 @@ func (o *Options) BindFlags(fs *pflag.FlagSet) {
 func (o *ManagerOptions) BindFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "The host:port of the metrics endpoint; 0 switches it off.")
 	fs.StringVar(&o.HealthAddress, "health-probe-bind-address", ":8081", "The host:port of /healthz and /readyz; 0 switches it off.")
+	fs.StringVar(&o.PprofAddress, "pprof-bind-address", "0",
+		"The host:port of Go's profiler, to see what the operator spends its time and memory on; 0 switches it off.")
 	fs.IntVar(&o.NodeConcurrency, "node-concurrency", 16, "How many nodes are worked on at once.")
 	fs.IntVar(&o.SourceConcurrency, "source-concurrency", 4, "How many sources are worked on at once.")
 	fs.DurationVar(&o.SyncPeriod, "sync-period", 10*time.Hour,

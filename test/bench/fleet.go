@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +28,7 @@ const (
 )
 
 func newFleet(ctx context.Context, nodes int, flags ...string) (*fleet, error) {
-	c, err := cluster.Start(ctx, cluster.Options{Bare: true})
+	c, err := cluster.Start(ctx, cluster.Options{Bare: true, Audit: true})
 	if err != nil {
 		return nil, err
 	}
@@ -159,6 +160,10 @@ func (f *fleet) rest(ctx context.Context) error {
 	if err := f.settle(ctx); err != nil {
 		return err
 	}
+	written, err := f.Writes()
+	if err != nil {
+		return err
+	}
 	before, err := f.Operator.Usage(ctx)
 	if err != nil {
 		return err
@@ -177,6 +182,16 @@ func (f *fleet) rest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	since, err := f.Writes()
+	if err != nil {
+		return err
+	}
+	for _, w := range since[len(written):] {
+		fmt.Fprintf(os.Stderr, "written at rest: %s %s %s\n", w.Verb, w.Resource, w.Name)
+	}
+	writes, looks := len(since)-len(written), after.NodeReconciles-before.NodeReconciles
+	fmt.Printf("figure rest_writes_10000_nodes ours=%d baseline=0 ratio=- goal=0%s\n", writes, missed(writes == 0))
+	fmt.Printf("figure rest_node_reconciles_10000_nodes ours=%d baseline=%dheartbeats ratio=%.2f goal=0%s\n", looks, beats, float64(looks)/float64(beats), missed(looks == 0))
 	share := float64(after.CPU-before.CPU) / float64(time.Since(began))
 	fmt.Printf("figure rest_cpu_10000_nodes ours=%.2f%% baseline=%dheartbeats ratio=%.2f goal=1%%%s\n", 100*share, beats, share/0.01, missed(share <= 0.01))
 	return nil

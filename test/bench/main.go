@@ -22,12 +22,12 @@ type benchmark struct {
 }
 
 func main() {
-	only := flag.String("only", "", "a comma-separated list of benchmarks to run: lock, push, release, admission, bind, storm, change")
+	only := flag.String("only", "", "a comma-separated list of benchmarks to run: lock, push, release, admission, bind, most, storm, change")
 	flag.Parse()
 	ctrl.SetLogger(logr.Discard()) // the clients' own
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	for _, b := range []benchmark{{"lock", lock}, {"push", push}, {"release", release}, {"admission", admission}, {"bind", bind}, {"storm", storm}, {"change", change}} {
+	for _, b := range []benchmark{{"lock", lock}, {"push", push}, {"release", release}, {"admission", admission}, {"bind", bind}, {"most", lockMost}, {"storm", storm}, {"change", change}} {
 		if *only != "" && !slices.Contains(strings.Split(*only, ","), b.name) {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,8 +18,9 @@ type Usage struct {
 	// CPU is its processor time, and Resident its resident memory in bytes.
 	CPU      time.Duration
 	Resident int64
-	// Requests is how many requests it has made to the API server, watches included.
-	Requests int64
+	// Requests is how many requests it has made to the API server, watches included, and NodeReconciles how often it has
+	// looked at a node.
+	Requests, NodeReconciles int64
 }
 
 // clockTick is the unit of processor time in /proc (proc(5): USER_HZ is 100 on every architecture that Go runs on).
@@ -42,36 +44,40 @@ func (o *Operator) Usage(ctx context.Context) (Usage, error) {
 	user, err1 := strconv.ParseInt(fields[11], 10, 64)
 	system, err2 := strconv.ParseInt(fields[12], 10, 64)
 	pages, err3 := strconv.ParseInt(fields[21], 10, 64)
-	requests, err4 := o.requests(ctx)
+	sums, err4 := o.sum(ctx, "rest_client_requests_total{", `controller_runtime_reconcile_total{controller="node"`)
 	return Usage{
-		CPU: time.Duration(user+system) * clockTick, Resident: pages * int64(os.Getpagesize()), Requests: requests,
+		CPU: time.Duration(user+system) * clockTick, Resident: pages * int64(os.Getpagesize()),
+		Requests: sums[0], NodeReconciles: sums[1],
 	}, errors.Join(err1, err2, err3, err4)
 }
 
-// requests sums rest_client_requests_total over its labels.
-func (o *Operator) requests(ctx context.Context) (int64, error) {
+// sum sums metrics, each over all lines that begin so.
+func (o *Operator) sum(ctx context.Context, metrics ...string) ([]int64, error) {
+	sums := make([]int64, len(metrics))
 	o.mu.Lock()
 	url := "http://" + address(o.ports[2]) + "/metrics"
 	o.mu.Unlock()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return 0, err
+		return sums, err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return 0, fmt.Errorf("reading the operator's metrics: %w", err)
+		return sums, fmt.Errorf("reading the operator's metrics: %w", err)
 	}
 	defer response.Body.Close()
-	var sum float64
 	lines := bufio.NewScanner(response.Body)
 	for lines.Scan() {
-		if line := lines.Text(); strings.HasPrefix(line, "rest_client_requests_total{") {
-			n, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
-			if err != nil {
-				return 0, err
-			}
-			sum += n
+		line := lines.Text()
+		i := slices.IndexFunc(metrics, func(metric string) bool { return strings.HasPrefix(line, metric) })
+		if i < 0 {
+			continue
 		}
+		n, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+		if err != nil {
+			return sums, err
+		}
+		sums[i] += int64(n)
 	}
-	return int64(sum), lines.Err()
+	return sums, lines.Err()
 }

@@ -38,6 +38,14 @@ func (t *truth) indexed(by *task, m *corev1.ConfigMap) {
 			t.world.violate("law 9", "%s forgets node %s, which is locked for %s", by, name, t.nodes[name].lock)
 		}
 	}
+	for name, g := range t.index.Grants {
+		if b := before.Grants[name]; b.Reservation != g.Reservation || b.Phase != g.Phase && g.Phase == allocate.Held {
+			t.entered[name] = ""
+			if r := t.world.server.reservation(g.Reservation); r != nil {
+				t.entered[name] = r.Spec.Tenant
+			}
+		}
+	}
 	if !had {
 		return // who held what is only known from the nodes
 	}
@@ -57,8 +65,8 @@ func (t *truth) indexed(by *task, m *corev1.ConfigMap) {
 func (t *truth) forgets(by *task, name string, before allocate.Grant) {
 	r := t.world.server.reservation(before.Reservation)
 	saw := by.saw.reservations[before.Reservation]
-	if n := t.nodes[name]; r == nil || saw == nil || saw.UID != r.UID || n == nil || !n.granted {
-		return // whose pods they are cannot be known, or the node is gone, or a new one
+	if n := t.nodes[name]; r == nil || saw == nil || saw.UID != r.UID || n == nil || !n.granted || t.entered[name] != r.Spec.Tenant {
+		return // whose pods they are cannot be known, or the node is gone, or a new one, or it was had for one of that name before
 	}
 	for _, p := range t.world.server.podsOn(name) {
 		if len(p.OwnerReferences) == 0 && active(p) && demands(p, r.Spec.Tenant) {

@@ -27,6 +27,8 @@ type truth struct {
 	accepted map[string]map[string]bool
 	// gone says when a DaemonSet went, and born when a Reservation was made.
 	gone, born map[types.UID]int64
+	// entered are the tenants for which the index has each node; empty if their Reservation was gone already.
+	entered map[string]string
 }
 
 // owner is who cordoned a node.
@@ -55,6 +57,7 @@ type nodeTruth struct {
 func newTruth(w *world) *truth {
 	return &truth{
 		world: w, nodes: map[string]*nodeTruth{}, accepted: map[string]map[string]bool{}, gone: map[types.UID]int64{}, born: map[types.UID]int64{},
+		entered: map[string]string{},
 	}
 }
 
