@@ -43,7 +43,8 @@ demo: ## Play the story of a commit on a control plane of its own and stay up; O
 test: controlplane-build vet lint ## Run every test: units, the simulation, those with a control plane, the timed ones last and alone.
 	@failed=0; \
 	go test $(RACE) $(TESTFLAGS) $(UNIT) || failed=1; \
-	go test $(RACE) -count=1 $(TESTFLAGS) $(SIM) || failed=1; \
+	seed=$$((RANDOM * 32768 + RANDOM + 1)); echo "the simulation plays 100,000 steps of seed $$seed"; \
+	go test $(RACE) -count=1 $(TESTFLAGS) $(SIM) -args -seed=$$seed || failed=1; \
 	go test $(RACE) -p 3 -timeout 20m $(TESTFLAGS) $(PLANE) || failed=1; \
 	go test -p 1 -count=1 -timeout 20m $(TESTFLAGS) $(TIMED) || failed=1; \
 	exit $$failed

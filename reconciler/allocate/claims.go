@@ -111,8 +111,14 @@ func (d *decider) fit() {
 		return
 	}
 	size := 0
-	for _, value := range d.next.Data() {
+	for _, value := range (Index{Version: d.next.Version, Bound: d.next.Bound}).Data() {
 		size += len(value)
+	}
+	for name, grant := range d.next.Grants {
+		size += grant.bytes(name)
+	}
+	if size <= d.MaxBytes {
+		return
 	}
 	names := slices.Sorted(maps.Keys(d.next.Grants))
 	for _, name := range slices.Backward(names) {

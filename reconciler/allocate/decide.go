@@ -92,7 +92,7 @@ func Decide(s Snapshot) Decision {
 		}
 	}
 	d.gatherClaims()
-	for _, node := range d.names() {
+	for node := range d.names() {
 		if grant, ok := d.grant(node); ok {
 			d.next.Grants[node] = grant
 		}
@@ -125,9 +125,9 @@ type decider struct {
 	byLabel map[string]map[string][]int
 }
 
-// names returns every node that has a grant, a claim or a lock, sorted.
-func (d *decider) names() []string {
-	names := map[string]bool{}
+// names returns every node that has a grant, a claim or a lock.
+func (d *decider) names() map[string]bool {
+	names := make(map[string]bool, len(d.Index.Grants))
 	for name := range d.Index.Grants {
 		names[name] = true
 	}
@@ -139,7 +139,7 @@ func (d *decider) names() []string {
 			names[name] = true
 		}
 	}
-	return slices.Sorted(maps.Keys(names))
+	return names
 }
 
 // grant decides about one node. It returns false for a node that is free and stays so.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,12 +69,13 @@ func empty(now time.Time) Index {
 // writeIndex stores a decided index in place of the ConfigMap that the decision was made from, whose resourceVersion
 // is the precondition, and returns it with its version. What is stored just so already is not written.
 func writeIndex(ctx context.Context, w client.Writer, stored *corev1.ConfigMap, decided Index) (Index, error) {
-	if maps.Equal(stored.Data, decided.Data()) {
+	data := decided.Data()
+	if maps.Equal(stored.Data, data) {
 		return decided, nil
 	}
 	decided.Version++
-	updated := stored.DeepCopy()
-	updated.Data, updated.BinaryData = decided.Data(), nil
+	data[KeyVersion] = strconv.FormatInt(decided.Version, 10)
+	updated := &corev1.ConfigMap{ObjectMeta: *stored.ObjectMeta.DeepCopy(), Immutable: stored.Immutable, Data: data}
 	var err error
 	if stored.ResourceVersion == "" {
 		err = w.Create(ctx, updated, client.FieldOwner(v1alpha1.FieldManager))

@@ -1,7 +1,6 @@
 package allocate
 
 import (
-	"maps"
 	"slices"
 	"sync"
 
@@ -61,9 +60,11 @@ func (v *View) Publish(decision Decision, doubt string) {
 	}
 	v.index, v.enforced, v.doubt, v.nodes = index, enforced, doubt, map[string][]string{}
 	v.pending, v.generations, v.failure = decision.Pending, decision.Generations, nil
-	for _, node := range slices.Sorted(maps.Keys(index.Grants)) {
-		holder := index.Grants[node].Reservation
-		v.nodes[holder] = append(v.nodes[holder], node)
+	for node, grant := range index.Grants {
+		v.nodes[grant.Reservation] = append(v.nodes[grant.Reservation], node)
+	}
+	for _, nodes := range v.nodes {
+		slices.Sort(nodes)
 	}
 	onNode, onReservation := v.onNode, v.onReservation
 	v.mu.Unlock()

@@ -20,7 +20,8 @@ const overdue = time.Minute
 
 // recheck is after how long a node that waits, or was written, is looked at although nothing told of a change: what other
 // Reservations of its tenant accept, by which a pod counts, may have changed, its kubelet may have come back before the
-// cache knew that it was gone, or a watch that broke off may tell of a write and its undoing at once, as no change.
+// cache knew that it was gone, or a watch that broke off may tell of a write and its undoing at once, as no change, though
+// the Node was read in between.
 const recheck = 5 * time.Minute
 
 // Eviction is one pod to evict.
@@ -107,16 +108,12 @@ func (s Snapshot) evictions(pods []corev1.Pod, r *v1alpha1.Reservation) []Evicti
 	return out
 }
 
-// nextLook returns how long until time alone changes the answer, or what tells of no change to this node may; 0 if it never
-// does.
+// nextLook returns how long until time alone changes the answer, or what tells of no change to this node may.
 func (s Snapshot) nextLook() time.Duration {
-	var next time.Duration
-	if s.Reservation == nil || s.Reservation.Spec.Tenant != s.Node.Labels[v1alpha1.LabelTenant] {
-		next = recheck
-	}
+	next := recheck
 	at := func(t time.Time) {
-		if d := t.Sub(s.Now); d > 0 && (next == 0 || d < next) {
-			next = d
+		if d := t.Sub(s.Now); d > 0 {
+			next = min(next, d)
 		}
 	}
 	if since, releasing := lock.Since(s.Node); releasing && s.Reservation != nil {

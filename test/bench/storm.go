@@ -56,7 +56,11 @@ func storm(ctx context.Context) error {
 	time.Sleep(time.Second) // for the watches here
 	var took []time.Duration
 	for _, name := range f.nodes {
-		took = append(took, freed.of(name).Sub(gone.of(name)))
+		gone, freed := gone.of(name), freed.of(name)
+		if gone.IsZero() || freed.Before(gone) {
+			return fmt.Errorf("a watch does not tell when node %s was released", name)
+		}
+		took = append(took, freed.Sub(gone))
 	}
 	began := time.Now()
 	if err := each(ctx, f.nodes, rawPatch(f.Client)); err != nil {

@@ -25,10 +25,10 @@ import (
 
 // door stands between one run of an operator and the API server and lets its writes through one by one.
 type door struct {
-	// before is asked before a request goes through, after is told of each write that was accepted, before the operator
-	// is; either may be nil.
+	// before is asked before a request goes through; it may be nil. After is told of each write that was accepted, or may
+	// have been, before the operator is. It returns whether that was the last that goes through.
 	before func(request) error
-	after  func(cluster.Write)
+	after  func(write) (last bool)
 
 	// kubeconfig is the file that leads the operator through here.
 	kubeconfig string
@@ -115,8 +115,8 @@ func (d *door) RoundTrip(r *http.Request) (*http.Response, error) {
 		r = r.WithContext(context.WithoutCancel(r.Context()))
 	}
 	response, err := d.base.RoundTrip(r)
-	if err == nil && response.StatusCode < 300 && asked.writes && d.after != nil {
-		d.after(asked.Write)
+	if asked.writes && (err != nil || response.StatusCode < 300 || response.StatusCode >= http.StatusInternalServerError) {
+		d.closed = d.after(write{asked.Write, err != nil || response.StatusCode >= 300})
 	}
 	return response, err
 }

@@ -55,6 +55,11 @@ func index(phase allocate.Phase) client.Object {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.IndexName}, Data: x.Data()}
 }
 
+func given(to string) client.Object {
+	x := allocate.Index{Version: 2, Grants: map[string]allocate.Grant{"gpu-01": {Reservation: to}}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.IndexName}, Data: x.Data()}
+}
+
 func on(namespace string, phase corev1.PodPhase) client.Object {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p", UID: "u"}, Spec: corev1.PodSpec{NodeName: "gpu-01"},
@@ -104,6 +109,13 @@ func TestJudge(t *testing.T) {
 		"an entry that lets nobody in": {record: []client.Object{
 			at(), index(allocate.Releasing), at(held),
 		}, writes: 1, want: "index first"},
+		"handed over in two": {record: []client.Object{
+			at(), index(allocate.Held), at(held), at(releasing, ours), given("beta"), at(),
+		}, writes: 3, want: "law 3"},
+		"a cordon of ours that stays": {record: []client.Object{
+			at(), index(allocate.Held), at(held), index(allocate.Releasing), at(releasing, ours), index(allocate.Freed), at(cordoned),
+		}, writes: 3, want: "law 4"},
+		"no write at all": {record: []client.Object{at(), index(allocate.Held), at(held)}, want: "no write is repeated"},
 		"a stranger": {record: []client.Object{
 			at(), index(allocate.Held), at(held), on("stranger", corev1.PodPending),
 		}, writes: 1, want: "law 8"},
@@ -116,7 +128,7 @@ func TestJudge(t *testing.T) {
 			for i, o := range tc.record {
 				changes = append(changes, change{version: uint64(i), object: o})
 			}
-			broken := judge(changes, slices.Repeat([]cluster.Write{{Verb: "patch", Resource: "nodes", Name: "gpu-01"}}, tc.writes))
+			broken := judge(changes, slices.Repeat([]write{{Write: cluster.Write{Verb: "patch", Resource: "nodes", Name: "gpu-01"}}}, tc.writes))
 			if tc.want == "" {
 				require.Empty(t, broken)
 				return
@@ -125,6 +137,13 @@ func TestJudge(t *testing.T) {
 			require.Contains(t, broken[0], tc.want)
 		})
 	}
+}
+
+func TestJudgeOfAWriteWhoseAnswerWasLost(t *testing.T) {
+	lost := []write{{Write: cluster.Write{Verb: "patch", Resource: "nodes", Name: "gpu-01"}, lost: true}}
+	changes := []change{{version: 1, object: at()}, {version: 2, object: index(allocate.Held)}}
+	require.Empty(t, judge(changes, lost), "it was not made")
+	require.Empty(t, judge(append(changes, change{version: 3, object: at(held)}), lost), "it was made")
 }
 
 func TestRequestOf(t *testing.T) {

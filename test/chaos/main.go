@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -46,8 +47,11 @@ func main() {
 		if *only != "" && !slices.Contains(strings.Split(*only, ","), trouble.name) {
 			continue
 		}
-		began := time.Now()
+		began, before := time.Now(), t.kills.Load()+t.outages.Load()
 		broken, err := live(ctx, trouble, &t)
+		if err == nil && t.kills.Load()+t.outages.Load() == before {
+			err = errors.New("nothing happened to the operator")
+		}
 		for _, b := range broken {
 			fmt.Println("violation of", b)
 		}
@@ -115,7 +119,7 @@ func live(ctx context.Context, t trouble, sum *tally) (broken []string, err erro
 			err = e.err
 		}
 	}
-	changes, writes, gap := r.all()
+	changes, writes, gap := r.all(ctx)
 	fmt.Printf("%s: %d changes and %d writes are judged\n", t.name, len(changes), len(writes))
 	broken = append(broken, judge(changes, writes)...)
 	return broken, firstError(err, gap)
@@ -126,18 +130,23 @@ func (l *life) tell(ctx context.Context, title string, during func(ctx context.C
 	for i, c := range l.chapters() {
 		began := time.Now()
 		disturbed := make(chan error, 1)
+		disturbing, over := context.WithCancel(ctx)
 		go func() {
 			if during == nil {
 				disturbed <- nil
 				return
 			}
-			disturbed <- during(ctx, i)
+			disturbed <- during(disturbing, i)
 		}()
 		err := c.do(ctx)
 		if err == nil {
 			err = l.await(ctx, c.until)
 		}
-		if err = firstError(err, <-disturbed); err == nil {
+		if err != nil {
+			over() // nothing comes of it any more
+		}
+		err = firstError(err, <-disturbed)
+		if over(); err == nil {
 			err = l.await(ctx, c.until) // still
 		}
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,10 +32,17 @@ type change struct {
 
 // recorder notes every change, from watches.
 type recorder struct {
+	client  kubernetes.Interface
 	mu      sync.Mutex
 	changes map[uint64]change
 	broken  error
-	writes  []cluster.Write
+	writes  []write
+}
+
+// write is a write of the operator's that the API server accepted, or that it may have accepted: the answer was lost.
+type write struct {
+	cluster.Write
+	lost bool
 }
 
 // record starts a recorder that lives as long as the context.
@@ -43,7 +51,7 @@ func record(ctx context.Context, c *cluster.Cluster) (*recorder, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &recorder{changes: map[uint64]change{}}
+	r := &recorder{client: typed, changes: map[uint64]change{}}
 	core := typed.CoreV1()
 	there, err := core.Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -77,6 +85,38 @@ func record(ctx context.Context, c *cluster.Cluster) (*recorder, error) {
 	return r, nil
 }
 
+// catchUp waits until the watches have told of every node and of the index as they are now.
+func (r *recorder) catchUp(ctx context.Context) error {
+	nodes, err := r.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	index, err := r.client.CoreV1().ConfigMaps(v1alpha1.OperatorNamespace).Get(ctx, v1alpha1.IndexName, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	wanted := []client.Object{index}
+	for i := range nodes.Items {
+		wanted = append(wanted, &nodes.Items[i])
+	}
+	for _, o := range wanted {
+		for began := time.Now(); !r.has(o); time.Sleep(50 * time.Millisecond) {
+			if time.Since(began) > patience {
+				return fmt.Errorf("the watches do not tell of %s", o.GetName())
+			}
+		}
+	}
+	return nil
+}
+
+func (r *recorder) has(o client.Object) bool {
+	version, err := strconv.ParseUint(o.GetResourceVersion(), 10, 64)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, seen := r.changes[version]
+	return seen || err != nil || r.broken != nil
+}
+
 func (r *recorder) note(o client.Object, gone bool) {
 	if m, ok := o.(*corev1.ConfigMap); ok && m.Name != v1alpha1.IndexName {
 		return
@@ -99,15 +139,18 @@ func (r *recorder) fail(err error) {
 	}
 }
 
-// wrote notes a write of the operator's that was accepted.
-func (r *recorder) wrote(w cluster.Write) {
+// wrote notes a write.
+func (r *recorder) wrote(w write) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.writes = append(r.writes, w)
 }
 
-// all returns what was recorded, in order. It is an error if something may be missing.
-func (r *recorder) all() ([]change, []cluster.Write, error) {
+// all waits for the watches and returns what was recorded, in order. It is an error if something may be missing.
+func (r *recorder) all(ctx context.Context) ([]change, []write, error) {
+	if err := r.catchUp(ctx); err != nil {
+		return nil, nil, err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var out []change

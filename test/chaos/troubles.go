@@ -15,10 +15,11 @@ import (
 var kills = trouble{name: "kills", replicas: func(l *life, r *recorder, t *tally) ([]*replica, func(context.Context, int) error) {
 	o := &replica{Operator: l.Operator, cluster: l.Cluster, name: "operator", excused: killed}
 	o.open = func(d *door) {
-		d.after = func(w cluster.Write) {
+		d.after = func(w write) bool {
 			r.wrote(w)
 			o.Kill()
 			t.kills.Add(1)
+			return true
 		}
 	}
 	return []*replica{o}, nil
@@ -43,7 +44,7 @@ func outages(pause time.Duration) trouble {
 		apiServer: map[string]string{"watch-cache-sizes": "nodes#0,pods#0,configmaps#0"},
 		replicas: func(l *life, r *recorder, t *tally) ([]*replica, func(context.Context, int) error) {
 			o := &replica{Operator: l.Operator, cluster: l.Cluster, name: "operator", excused: func(int) bool { return false }}
-			o.open = func(d *door) { d.after = r.wrote }
+			o.open = func(d *door) { d.after = func(w write) bool { r.wrote(w); return false } }
 			return []*replica{o}, func(_ context.Context, chapter int) error {
 				switch chapter {
 				case 2:
@@ -61,8 +62,8 @@ func outages(pause time.Duration) trouble {
 	}
 }
 
-// replicas has two operators, of which the one that leads is stopped in the middle of a write until the other one has taken
-// the lease and written something. Then that write goes on, and whatever else the first one does before it ends.
+// replicas has two operators, of which the one that leads is stopped in the middle of a write to a node, or of an eviction,
+// until the other one has taken the lease and written something. Then that write goes on, and whatever else the first one does before it ends.
 var replicas = trouble{name: "replicas", replicas: func(l *life, r *recorder, t *tally) ([]*replica, func(context.Context, int) error) {
 	var armed atomic.Bool
 	var wrote [2]atomic.Int64
@@ -87,7 +88,8 @@ var replicas = trouble{name: "replicas", replicas: func(l *life, r *recorder, t 
 				if asked.Resource == "leases" && asked.Verb != "" {
 					leads.Store(int64(i))
 				}
-				if !asked.writes || leads.Load() != int64(i) || !armed.CompareAndSwap(true, false) {
+				late := asked.writes && (asked.Resource == "nodes" || asked.Resource == "pods/eviction")
+				if !late || leads.Load() != int64(i) || !armed.CompareAndSwap(true, false) {
 					return nil
 				}
 				runs, before := one.runs.Load(), wrote[1-i].Load()
@@ -99,7 +101,7 @@ var replicas = trouble{name: "replicas", replicas: func(l *life, r *recorder, t 
 				one.Signal(syscall.SIGCONT)
 				return nil
 			}
-			d.after = func(w cluster.Write) { wrote[i].Add(1); r.wrote(w) }
+			d.after = func(w write) bool { wrote[i].Add(1); r.wrote(w); return false }
 		}
 		both = append(both, one)
 	}

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,7 +114,7 @@ func TestMutations(t *testing.T) {
 			result := Run(Options{Steps: 200_000, Seed: 1, mutate: m.mutate})
 			require.NotEmpty(t, result.Violations, "not noticed in %d steps", result.Steps)
 			v := result.Violations[0]
-			require.Contains(t, m.want, v.Law, v.Text)
+			require.Contains(t, strings.Split(m.want, ", "), v.Law, v.Text)
 			t.Logf("%s, after %d steps", &v, result.Steps)
 		})
 	}
@@ -233,9 +232,9 @@ func TestMutationsAreEnough(t *testing.T) {
 	require.GreaterOrEqual(t, len(mutations), 12)
 	laws := []string{}
 	for _, m := range mutations {
-		laws = append(laws, m.want)
+		laws = append(laws, strings.Split(m.want, ", ")...)
 	}
 	for _, law := range []string{"law 1", "law 2", "law 3", "law 4", "law 7", "law 8", "law 9", "law 10", "evictions", "index first"} {
-		require.True(t, slices.ContainsFunc(laws, func(want string) bool { return strings.Contains(want, law) }), "no mutation breaks %s", law)
+		require.Contains(t, laws, law, "no mutation breaks it")
 	}
 }
