@@ -138,9 +138,18 @@ func (l *life) tell(ctx context.Context, title string, during func(ctx context.C
 			}
 			disturbed <- during(disturbing, i)
 		}()
+		said := began
+		until := func(ctx context.Context) error {
+			err := c.until(ctx)
+			if err != nil && time.Since(said) > time.Minute {
+				said = time.Now()
+				fmt.Printf("%s: %s: after %s %s\n", title, c.name, time.Since(began).Round(time.Second), err)
+			}
+			return err
+		}
 		err := c.do(ctx)
 		if err == nil {
-			err = l.await(ctx, c.until)
+			err = l.await(ctx, until)
 		}
 		if err != nil {
 			over() // nothing comes of it any more

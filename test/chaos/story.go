@@ -126,8 +126,13 @@ func (l *life) states(ctx context.Context, want map[string][]string) error {
 	if err := l.Client.List(ctx, list); err != nil {
 		return err
 	}
-	states := map[string]string{}
+	states, ready := map[string]string{}, map[string]corev1.ConditionStatus{}
 	for i := range list.Items {
+		for _, c := range list.Items[i].Status.Conditions {
+			if c.Type == corev1.NodeReady {
+				ready[list.Items[i].Name] = c.Status
+			}
+		}
 		switch at := lockOf(&list.Items[i]); {
 		case at.since != "":
 			states[list.Items[i].Name] = at.tenant + " releasing"
@@ -140,7 +145,7 @@ func (l *life) states(ctx context.Context, want map[string][]string) error {
 	for state, nodes := range want {
 		for _, n := range nodes {
 			if is, known := states[n]; !known || is != state {
-				return fmt.Errorf("node %s is %q, not %q", n, is, state)
+				return fmt.Errorf("node %s is %q, not %q (Ready %s)", n, is, state, ready[n])
 			}
 		}
 	}
