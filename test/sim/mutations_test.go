@@ -42,12 +42,12 @@ var mutations = map[string]struct {
 				first[name].DeepCopyInto(l)
 			}
 		}}.into(p)
-	}, "law 2 evictions"},
+	}, "law 2, evictions"},
 	"drop the UID precondition":       {mutant{evict: func(o *metav1.DeleteOptions) { o.Preconditions = nil }}.into, "evictions"},
 	"no grace":                        {mutant{evict: func(o *metav1.DeleteOptions) { o.GracePeriodSeconds = ptr.To(int64(0)) }}.into, "evictions"},
 	"evict unasked":                   {reading(func(r *v1alpha1.Reservation) { r.Spec.EvictOnRelease = true }), "evictions"},
 	"delete at once":                  {reading(func(r *v1alpha1.Reservation) { r.Spec.DeleteAfter = &metav1.Duration{Duration: 1} }), "evictions"},
-	"a node out of touch is like any": {mutant{read: ready}.into, "law 2 evictions"},
+	"a node out of touch is like any": {mutant{read: ready}.into, "law 2, evictions"},
 	"uncordon always": {mutant{node: func(_, is *corev1.Node) {
 		is.Spec.Unschedulable = is.Spec.Unschedulable && is.Labels[v1alpha1.LabelTenant] != ""
 	}}.into, "law 4"},
