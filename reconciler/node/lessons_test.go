@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
+	"github.com/reservation-operator/reservation-operator/reconciler/node"
 )
 
 // Ten public bugs whose kind must not exist here; these are the ones of nodes.
@@ -60,7 +61,7 @@ func TestLessons_B2_AReplacedPodIsNotEvicted(t *testing.T) {
 	w.grant(true, w.releasing())
 	w.reconcile()
 	requireLeftAlone := w.replace(old, "eviction pod worker-0")
-	require.Zero(t, w.reconcile())
+	require.Equal(t, node.Recheck, w.reconcile().RequeueAfter)
 	requireLeftAlone()
 	require.Empty(t, w.said().Reason)
 	w.reconcile()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
 	"github.com/reservation-operator/reservation-operator/reconciler/allocate"
+	"github.com/reservation-operator/reservation-operator/reconciler/node"
 )
 
 func (w *world) event() string {
@@ -48,7 +49,7 @@ func TestAReleaseWaitsForThePodsAndIsOnePatch(t *testing.T) {
 	require.Contains(t, w.event(), "Normal ReleaseStarted")
 
 	for range 3 {
-		require.Zero(t, w.reconcile(), "nothing is asked again and again")
+		require.Equal(t, node.Recheck, w.reconcile().RequeueAfter, "nothing is asked again and again")
 	}
 	require.Empty(t, w.wrote())
 	require.True(t, w.pods.nodes[w.name], "its pods are watched")
