@@ -24,7 +24,7 @@ type replica struct {
 	runs atomic.Int64
 }
 
-// keep runs the operator until the context ends, and returns how often it ended without an excuse.
+// keep runs the operator until the context ends, and returns what it said each time that it ended without an excuse.
 func (r *replica) keep(ctx context.Context) (crashes []string, err error) {
 	defer r.Kill()
 	for ctx.Err() == nil {
@@ -43,7 +43,7 @@ func (r *replica) keep(ctx context.Context) (crashes []string, err error) {
 			r.Kill()
 		case status := <-ended:
 			if !r.excused(status) {
-				crashes = append(crashes, fmt.Sprintf("the operator %s ended by itself with status %d: see %s", r.name, status, r.Log()))
+				crashes = append(crashes, fmt.Sprintf("the operator %s ended by itself with status %d; its log ends with:\n%s", r.name, status, r.LogTail()))
 				time.Sleep(time.Second) // no hot loop
 			}
 		}

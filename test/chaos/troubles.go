@@ -63,7 +63,8 @@ func outages(pause time.Duration) trouble {
 }
 
 // replicas has two operators, of which the one that leads is stopped in the middle of a write to a node, or of an eviction,
-// until the other one has taken the lease and written something. Then that write goes on, and whatever else the first one does before it ends.
+// until the other one has taken the lease and written something. Then that write goes on, and whatever else the first one
+// does before it ends.
 var replicas = trouble{name: "replicas", replicas: func(l *life, r *recorder, t *tally) ([]*replica, func(context.Context, int) error) {
 	var armed atomic.Bool
 	var wrote [2]atomic.Int64

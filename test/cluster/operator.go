@@ -132,7 +132,7 @@ func (o *Operator) Await(ctx context.Context) error {
 		return errNotRunning
 	}
 	if err := p.awaitReady(ctx, "http://"+address(ports[1])+"/readyz"); err != nil {
-		return fmt.Errorf("%w; its log ends with:\n%s", err, tail(o.Log(), 4000))
+		return fmt.Errorf("%w; its log ends with:\n%s", err, o.LogTail())
 	}
 	return nil
 }
@@ -141,6 +141,15 @@ var errNotRunning = errors.New("the operator does not run")
 
 // Log is the path of the operator's log.
 func (o *Operator) Log() string { return filepath.Join(o.cluster.Dir, o.name+".log") }
+
+// LogTail returns the last 4,000 bytes of the log.
+func (o *Operator) LogTail() string {
+	data, err := os.ReadFile(o.Log())
+	if err != nil {
+		return err.Error()
+	}
+	return string(data[max(0, len(data)-4000):])
+}
 
 // PID is the process id of the running operator, or 0.
 func (o *Operator) PID() int {
@@ -203,7 +212,7 @@ func (o *Operator) Stop(ctx context.Context) error {
 		return fmt.Errorf("the operator did not end after SIGTERM: %w", ctx.Err())
 	}
 	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
-		return fmt.Errorf("the operator ended with status %d; its log ends with:\n%s", code, tail(o.Log(), 4000))
+		return fmt.Errorf("the operator ended with status %d; its log ends with:\n%s", code, o.LogTail())
 	}
 	return nil
 }
@@ -266,13 +275,4 @@ func freePorts(n int) ([]int, error) {
 		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil
-}
-
-// tail returns the last bytes of a file, at most n.
-func tail(path string, n int) string {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	return string(data[max(0, len(data)-n):])
 }
