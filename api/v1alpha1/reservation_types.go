@@ -162,7 +162,8 @@ type ReleasingNode struct {
 	// +kubebuilder:validation:MaxItems=10
 	// +optional
 	Owners []PodOwner `json:"owners,omitempty"`
-	// What the release waits for, in one sentence.
+	// What the release waits for, in one sentence, and until when, as far as that is known: when the pods will be
+	// evicted or deleted, and when the grace period of those that are ending is over.
 	//
 	// +optional
 	WaitingFor string `json:"waitingFor,omitempty"`
@@ -174,6 +175,11 @@ type NodeCounts struct {
 	//
 	// +optional
 	Locked int32 `json:"locked,omitempty"`
+	// Of the locked ones, those that take no new pods now: somebody else cordoned them, or the cloud provider has not
+	// initialised them yet. They are the tenant's all the same.
+	//
+	// +optional
+	Unschedulable int32 `json:"unschedulable,omitempty"`
 	// Held, and the lock is on its way.
 	//
 	// +optional

@@ -126,6 +126,7 @@ func (r *StatusReconciler) gather(ctx context.Context, reservation *v1alpha1.Res
 			n.Locked = node.Labels[v1alpha1.LabelTenant] == reservation.Spec.Tenant &&
 				node.Annotations[v1alpha1.AnnotationReservation] == reservation.Name
 			n.InOrder = grant.Phase == Held && lock.Holds(node, reservation)
+			n.Unschedulable = unschedulable(node)
 			if since, ok := lock.Since(node); ok {
 				n.Since = &since
 			}
@@ -223,5 +224,19 @@ func writtenChanged(e event.UpdateEvent) bool {
 
 // lockChanged passes what a Reservation's status reads of a Node.
 var lockChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	return !lock.Same(e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node))
+	before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
+	return unschedulable(before) != unschedulable(after) || !lock.Same(before, after)
 }}
+
+// taintUninitialized is what a node bears until its cloud provider has seen to it (Kubernetes, "Cloud Controller
+// Manager Administration").
+const taintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
+
+// unschedulable reports whether a node takes no new pods for a reason that is not ours: somebody cordoned it, or its
+// cloud provider has not initialised it yet. Whether its kubelet is ready is not asked: that comes and goes by itself.
+func unschedulable(node *corev1.Node) bool {
+	_, ours := node.Annotations[v1alpha1.AnnotationCordoned]
+	return node.Spec.Unschedulable && !ours || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == taintUninitialized
+	})
+}

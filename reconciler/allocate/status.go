@@ -24,6 +24,8 @@ type NodeFacts struct {
 	// Exists says that there is a Node object, Locked that it bears a lock of this Reservation, and InOrder that the
 	// lock is as it should be: whole while held, gone when free.
 	Exists, Locked, InOrder bool
+	// Unschedulable says that it takes no new pods, for a reason that is not the operator's.
+	Unschedulable bool
 	// Since is when its release began; nil before the node bears it.
 	Since *time.Time
 	// Report is what the node reconciler last said.
@@ -56,6 +58,9 @@ func (f ReservationFacts) Counts() v1alpha1.NodeCounts {
 			c.Releasing++
 		case n.Locked:
 			c.Locked++
+			if n.Unschedulable {
+				c.Unschedulable++
+			}
 		case n.Exists:
 			c.Locking++
 		}
@@ -143,10 +148,14 @@ func (f ReservationFacts) outcome(status v1alpha1.ReservationStatus) report.Outc
 	case locking > 0:
 		return report.Waiting(v1alpha1.ReasonProgressing, fmt.Sprintf("%d of %d nodes are being locked", locking, len(f.Nodes)), 0)
 	}
+	message := fmt.Sprintf("%d nodes are locked for %s", status.Reserved, r.Spec.Tenant)
 	if status.Reserved == 1 {
-		return report.Done("1 node is locked for " + r.Spec.Tenant)
+		message = "1 node is locked for " + r.Spec.Tenant
 	}
-	return report.Done(fmt.Sprintf("%d nodes are locked for %s", status.Reserved, r.Spec.Tenant))
+	if n := status.Counts.Unschedulable; n > 0 {
+		message += fmt.Sprintf("; %d of them cordoned by somebody else or not initialised yet", n)
+	}
+	return report.Done(message)
 }
 
 // Explain says in a sentence why a node is pending and what to do.

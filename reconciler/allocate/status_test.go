@@ -42,10 +42,11 @@ func TestDescribe(t *testing.T) {
 		pending    []v1alpha1.PendingNode
 		unenforced bool
 
-		want        v1alpha1.ReservationStatus // without observedGeneration and namespaces
-		wantReason  string
-		wantMessage string
-		wantCounts  [3]int
+		want              v1alpha1.ReservationStatus // without observedGeneration and namespaces
+		wantReason        string
+		wantMessage       string
+		wantCounts        [3]int
+		wantUnschedulable int32
 	}{
 		"all nodes locked": {
 			nodes:      []NodeFacts{inOrder("n1"), inOrder("n2")},
@@ -120,6 +121,12 @@ func TestDescribe(t *testing.T) {
 			want:       v1alpha1.ReservationStatus{Reserved: 2, Nodes: []string{"n1", "n2"}, ForeignPods: 3},
 			wantReason: v1alpha1.ReasonSucceeded, wantMessage: "2 nodes", wantCounts: [3]int{2, 0, 0},
 		},
+		"what takes no new pods is the tenant's all the same, and is told apart": {
+			nodes: []NodeFacts{inOrder("n1"), {Name: "n2", Exists: true, Locked: true, InOrder: true, Unschedulable: true}},
+			want:  v1alpha1.ReservationStatus{Reserved: 2, Nodes: []string{"n1", "n2"}}, wantReason: v1alpha1.ReasonSucceeded,
+			wantMessage: "2 nodes are locked for foo; 1 of them cordoned by somebody else or not initialised yet", wantCounts: [3]int{2, 0, 0},
+			wantUnschedulable: 1,
+		},
 		"the revision is that of the source": {
 			change: annotated, want: v1alpha1.ReservationStatus{Revision: "main@sha1:abc"}, wantReason: v1alpha1.ReasonSucceeded, wantMessage: "0 nodes",
 		},
@@ -136,6 +143,7 @@ func TestDescribe(t *testing.T) {
 			c.want.ObservedGeneration, c.want.Namespaces = 4, []string{"a", "z"}
 			n := facts.Counts()
 			require.Equal(t, c.wantCounts, [3]int{int(n.Locked), int(n.Releasing), int(n.Locking + n.Pending)})
+			require.Equal(t, c.wantUnschedulable, n.Unschedulable)
 			c.want.Counts = n
 			requireSame(t, c.want, status)
 			require.Equal(t, c.wantReason, outcome.Reason())

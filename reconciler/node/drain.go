@@ -39,6 +39,9 @@ type Eviction struct {
 // not fought over: its pods may end, but are not evicted (CASES.md A16).
 func (s Snapshot) drain() Step {
 	wait := Step{Action: Wait, WaitingFor: waitingFor(s.Pods), After: s.nextLook()}
+	if !unreachable(s.Node) {
+		wait.WaitingFor += s.deadlines()
+	}
 	due := s.due()
 	switch {
 	case unreachable(s.Node):
@@ -106,6 +109,34 @@ func (s Snapshot) evictions(pods []corev1.Pod, r *v1alpha1.Reservation) []Evicti
 		}
 	}
 	return out
+}
+
+// deadlines says when time alone will end the wait, as far as that is known: as times of day, because a text that
+// counts down would be written again every second.
+func (s Snapshot) deadlines() string {
+	text := ""
+	say := func(t time.Time, what string) {
+		if t.After(s.Now) {
+			text += fmt.Sprintf("; %s %s", what, t.UTC().Format(time.RFC3339))
+		}
+	}
+	since, releasing := lock.Since(s.Node)
+	if r := s.Reservation; releasing && r != nil && s.Node.Spec.Unschedulable && s.Node.Labels[v1alpha1.LabelTenant] == r.Spec.Tenant {
+		if d := r.Spec.EvictAfter; d != nil && !s.due() {
+			say(since.Add(d.Duration), "they are evicted from")
+		}
+		if d := r.Spec.DeleteAfter; d != nil {
+			say(since.Add(d.Duration), "whatever a budget says, they are deleted from")
+		}
+	}
+	var last time.Time
+	for i := range s.Pods {
+		if ending := s.Pods[i].DeletionTimestamp; !ending.IsZero() && ending.After(last) {
+			last = ending.Time
+		}
+	}
+	say(last, "what is ending has until")
+	return text
 }
 
 // nextLook returns how long until time alone changes the answer, or what tells of no change to this node may.

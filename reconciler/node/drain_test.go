@@ -38,6 +38,9 @@ func endsAt(d time.Duration) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now.Add(d)} }
 }
 
+// at is how a time so long after the release began is written.
+func at(d time.Duration) string { return now.Add(d).UTC().Format(time.RFC3339) }
+
 func finalizer(p *corev1.Pod) { p.Finalizers = []string{"example.com/keep"} }
 
 func ready(status corev1.ConditionStatus) func(*corev1.Node) {
@@ -76,6 +79,16 @@ func TestDrain(t *testing.T) {
 		wantReason string
 		wantText   string
 	}{
+		"it says when pods are evicted and deleted, and until when those that are ending have": {
+			change: []func(*v1alpha1.ReservationSpec){evictAfter(time.Hour), deleteAfter(2 * time.Hour)},
+			pods:   pods(pod("p", endsAt(24*time.Hour)), pod("q", endsAt(time.Hour)), pod("r")), after: time.Minute, want: node.Wait, wantAfter: 59 * time.Minute,
+			wantText: "alpha/r; they are evicted from " + at(time.Hour) + "; whatever a budget says, they are deleted from " + at(2*time.Hour) +
+				"; what is ending has until " + at(24*time.Hour),
+		},
+		"and not what is over, nor what an admin's uncordoning has stopped": {
+			node: draining("alpha", nobody), change: []func(*v1alpha1.ReservationSpec){evictAfter(time.Hour), deleteAfter(2 * time.Hour)},
+			pods: pods(pod("p", endsAt(0))), after: 30 * time.Second, want: node.Wait, wantAfter: 30 * time.Second, wantText: "alpha/p\n",
+		},
 		"by default it waits": {
 			pods: pods(pod("p")), after: 100 * time.Hour, want: node.Wait,
 		},

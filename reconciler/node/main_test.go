@@ -100,6 +100,7 @@ type world struct {
 
 	mu      sync.Mutex
 	version int64
+	joined  []string // the nodes that were made
 	calls   []string
 	// before is called before each write of the Reconciler, with what it is about to do.
 	before func(call string)
@@ -207,9 +208,13 @@ func (w *world) join(change ...func(*corev1.Node)) *corev1.Node {
 		f(n)
 	}
 	require.NoError(w, w.admin.Create(w.Context(), n))
+	w.joined = append(w.joined, n.Name)
 	w.Cleanup(func() { _ = w.admin.Delete(context.WithoutCancel(w.Context()), n) })
 	return n
 }
+
+// turnTo makes another node the one that the world is about. Grants go to every node that was made.
+func (w *world) turnTo(name string) { w.name = name }
 
 func (w *world) get() *corev1.Node {
 	w.Helper()
@@ -232,12 +237,14 @@ func (w *world) edit(change func(*corev1.Node)) {
 	}
 }
 
-// grant publishes an index in which the node is granted so, or not at all.
+// grant publishes an index in which the node, and every other that was made, is granted so, or not at all.
 func (w *world) grant(enforced bool, g ...allocate.Grant) {
 	w.version++
 	grants := map[string]allocate.Grant{}
 	if len(g) > 0 {
-		grants[w.name] = g[0]
+		for _, name := range append(w.joined, w.name) {
+			grants[name] = g[0]
+		}
 	}
 	w.view.Publish(allocate.Decision{Index: allocate.Index{Version: w.version, Grants: grants}}, doubt(enforced))
 }

@@ -9,10 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -135,6 +133,40 @@ func TestAnAdminMayUncordonAndCordonANodeThatIsReleased(t *testing.T) {
 	require.True(t, w.get().Spec.Unschedulable)
 }
 
+// Whose cordon it is decides how many patches a release takes: one if nobody uses the node, two if somebody does, and
+// one more if an admin takes the cordon away meanwhile, which has to be written down before it can be told from theirs.
+func TestAReleaseIsTwoPatchesAndOneMoreForAnAdminWhoUncordons(t *testing.T) {
+	for name, c := range map[string]struct {
+		busy, uncordons bool
+		want            int
+	}{"empty": {false, false, 1}, "busy": {true, false, 2}, "uncordoned meanwhile": {true, true, 3}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.join()
+			w.lock()
+			var p *corev1.Pod
+			if c.busy {
+				p = w.run("training")
+			}
+			w.grant(true, w.releasing())
+			w.reconcile()
+			if c.uncordons {
+				w.edit(uncordoned)
+				w.reconcile()
+			}
+			if p != nil {
+				w.end(p)
+			}
+			w.reconcile()
+			require.True(t, w.said().Drained)
+			w.grant(true, w.freed())
+			w.reconcile()
+			require.Empty(t, reserved(w.get()))
+			require.Len(t, w.wrote(), c.want)
+		})
+	}
+}
+
 func TestCases_A27_ALatePodIsWaitedFor(t *testing.T) {
 	w := newWorld(t)
 	w.join()
@@ -201,139 +233,6 @@ func (w *world) replace(old *corev1.Pod, call string) (requireLeftAlone func()) 
 	}
 }
 
-// budget makes a disruption budget over the pods of an app. Its status, which a controller would write, allows so many
-// disruptions; nil leaves it to be processed.
-func (w *world) budget(name, app string, allowed *int32) {
-	w.Helper()
-	b := &policyv1.PodDisruptionBudget{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.tenant, Name: name},
-		Spec: policyv1.PodDisruptionBudgetSpec{
-			MinAvailable: ptr.To(intstr.FromString("100%")), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
-		},
-	}
-	require.NoError(w, w.admin.Create(w.Context(), b))
-	if allowed != nil {
-		b.Status = policyv1.PodDisruptionBudgetStatus{
-			ObservedGeneration: b.Generation, DisruptionsAllowed: *allowed, CurrentHealthy: 1, DesiredHealthy: 1, ExpectedPods: 1,
-		}
-		require.NoError(w, w.admin.Status().Update(w.Context(), b))
-	}
-}
-
-func TestCases_A24_ABudgetBlocksAndIsNamed(t *testing.T) {
-	none := ptr.To[int32](0)
-	cases := map[string]struct {
-		budgets map[string]*int32
-		reason  string
-		want    []string
-	}{
-		"a budget that allows none":         {map[string]*int32{"keep-all": none}, v1alpha1.ReasonReleaseBlocked, []string{"The disruption budget keep-all needs 1 healthy pods"}},
-		"a budget whose status is not made": {map[string]*int32{"keep-new": nil}, v1alpha1.ReasonReleaseBlocked, []string{"cannot be evicted"}},
-		"two budgets":                       {map[string]*int32{"keep-all": none, "keep-too": none}, v1alpha1.ReasonBudgetConflict, []string{"remove all but one: keep-all, keep-too"}},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, evicting)
-			w.join()
-			w.lock()
-			w.run("blocked")
-			alone := w.run("free")
-			for budget, allowed := range c.budgets {
-				w.budget(budget, "blocked", allowed)
-			}
-			w.grant(true, w.releasing())
-			w.reconcile()
-			begin := time.Now()
-			require.Equal(t, 5*time.Second, w.reconcile().RequeueAfter)
-			require.Less(t, time.Since(begin), time.Minute, "a worker is not held up for ever")
-			require.NoError(t, w.admin.Get(t.Context(), client.ObjectKeyFromObject(alone), alone))
-			require.NotNil(t, alone.DeletionTimestamp, "the others leave at once")
-			require.Equal(t, c.reason, w.said().Reason)
-			for _, text := range append(c.want, w.tenant+"/blocked", "node "+w.name) {
-				require.Contains(t, w.said().Message, text)
-			}
-			require.Contains(t, w.said().WaitingFor, "waits for 2 pods to end")
-			require.Contains(t, w.said().WaitingFor, "pod "+w.tenant+"/blocked: ")
-			require.EqualValues(t, 2, w.said().PodsLeft)
-			require.True(t, w.pods.nodes[w.name])
-
-			w.clock.SetTime(w.clock.Now().Add(4 * time.Minute))
-			require.InDelta(t, 30*time.Second, w.reconcile().RequeueAfter, float64(time.Second), "the pause grows")
-			w.clock.SetTime(w.clock.Now().Add(time.Hour))
-			require.Equal(t, time.Minute, w.reconcile().RequeueAfter, "to a minute")
-		})
-	}
-}
-
-// deleteAfter is the one way past a budget, and takes the pod that was seen.
-func TestDeleteAfterDeletesWhatABudgetHolds(t *testing.T) {
-	w := newWorld(t, evicting, deleteAfter(time.Hour), gracePeriod(7*time.Second))
-	w.join()
-	w.lock()
-	p := w.run("held", patience(600))
-	w.budget("keep-all", "held", ptr.To[int32](0))
-	w.grant(true, w.releasing())
-	w.reconcile()
-	w.clock.SetTime(w.clock.Now().Add(59 * time.Minute))
-	w.reconcile()
-	require.Equal(t, []string{"patch node " + w.name, "eviction pod held"}, w.wrote())
-	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKeyFromObject(p), p))
-	require.Nil(t, p.DeletionTimestamp)
-
-	w.clock.SetTime(w.clock.Now().Add(time.Minute))
-	w.reconcile()
-	require.Equal(t, []string{"eviction pod held", "delete pod held"}, w.wrote())
-	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKeyFromObject(p), p))
-	require.EqualValues(t, 7, *p.DeletionGracePeriodSeconds)
-	require.NotContains(t, w.said().Message, "cannot be evicted")
-	require.Equal(t, w.tenant, w.get().Labels[v1alpha1.LabelTenant], "until it has ended")
-}
-
-func TestDeleteAfterLeavesAPodOfTheSameNameAlone(t *testing.T) {
-	w := newWorld(t, deleteAfter(time.Second))
-	w.join()
-	w.lock()
-	old := w.run("held")
-	w.budget("keep-all", "held", ptr.To[int32](0))
-	w.grant(true, w.releasing())
-	w.reconcile()
-	w.clock.SetTime(w.clock.Now().Add(time.Minute))
-	requireLeftAlone := w.replace(old, "delete pod held")
-	w.reconcile()
-	requireLeftAlone()
-}
-
-func TestCases_A26_ANodeThatDoesNotAnswerIsNotDrained(t *testing.T) {
-	w := newWorld(t, evicting, deleteAfter(time.Second))
-	w.join()
-	w.lock()
-	p := w.run("training")
-	status := func(s corev1.ConditionStatus) {
-		n := w.get()
-		ready(s)(n)
-		require.NoError(t, w.admin.Status().Update(t.Context(), n))
-	}
-	w.grant(true, w.releasing())
-	w.reconcile()
-	w.wrote()
-	status(corev1.ConditionUnknown)
-	w.clock.SetTime(w.clock.Now().Add(time.Hour))
-	w.reconcile()
-	require.Empty(t, w.wrote(), "nothing is evicted or deleted there")
-	require.Equal(t, v1alpha1.ReasonNodeUnreachable, w.said().Reason)
-	w.end(p) // by force
-	w.reconcile()
-	require.False(t, w.said().Drained, "its containers may still run")
-	for range 3 {
-		w.event()
-	}
-	require.Contains(t, w.event()+w.event()+w.event(), "Warning NodeUnreachable Node "+w.name)
-	require.Empty(t, w.event(), "it is said once")
-	status(corev1.ConditionTrue)
-	w.reconcile()
-	require.True(t, w.said().Drained)
-}
-
 func TestTheOwnersOfThePodsAreNamed(t *testing.T) {
 	w := newWorld(t)
 	w.join()
@@ -386,6 +285,33 @@ func TestCases_A25_OrphansCount(t *testing.T) {
 	}
 	w.reconcile()
 	require.True(t, w.said().Drained, "a DaemonSet's pod and the kubelet's own hold up nothing")
+}
+
+// A gated pod is on no node, and a virtual node's is on one like any other.
+func TestGatedPodsAndVirtualNodes(t *testing.T) {
+	virtual := corev1.Taint{Key: "virtual-kubelet.io/provider", Value: "burst", Effect: corev1.TaintEffectNoSchedule}
+	w := newWorld(t)
+	w.join(tainted(virtual), func(n *corev1.Node) { n.Labels["type"] = "virtual-kubelet" })
+	w.lock()
+	gated := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.tenant, Name: "gated"},
+		Spec: corev1.PodSpec{
+			SchedulingGates: []corev1.PodSchedulingGate{{Name: "example.com/queue"}}, AutomountServiceAccountToken: ptr.To(false),
+			NodeSelector: map[string]string{corev1.LabelHostname: w.name}, Containers: []corev1.Container{{Name: "main", Image: "example.com/none"}},
+		},
+	}
+	require.NoError(t, w.admin.Create(t.Context(), gated))
+	p := w.run("remote")
+	w.grant(true, w.releasing())
+	w.reconcile()
+	require.EqualValues(t, 1, w.said().PodsLeft)
+	require.Contains(t, w.said().WaitingFor, "/remote")
+	w.end(p)
+	w.reconcile()
+	require.True(t, w.said().Drained)
+	w.grant(true, w.freed())
+	w.reconcile()
+	require.Contains(t, w.get().Spec.Taints, virtual, "that one is its provider's")
 }
 
 func TestWhoseNodeItIsSaysItsLabel(t *testing.T) {

@@ -14,15 +14,17 @@ import (
 )
 
 // history is the record, replayed up to some change. A tenant's namespace is called like the tenant, every Reservation
-// taints, and an admin who cordons a node never uncordons it: so the story goes.
+// taints, an admin who cordons a node never uncordons it, and beta alone has its pods evicted: so the story goes.
 type history struct {
 	nodes    map[string]*corev1.Node
 	pods     map[client.ObjectKey]*corev1.Pod
 	index    allocate.Index
 	cordoned map[string]bool // by an admin
 	// steps counts the changes of each node's lock.
-	steps  map[string]int
-	broken []string
+	steps map[string]int
+	// evicted are the pods that the operator evicted or deleted, or may have.
+	evicted map[client.ObjectKey]bool
+	broken  []string
 }
 
 // judge returns what in the record breaks a law of DESIGN.md; writes are the operator's, which must be as many for each
@@ -30,7 +32,12 @@ type history struct {
 func judge(changes []change, writes []write) []string {
 	h := &history{
 		nodes: map[string]*corev1.Node{}, pods: map[client.ObjectKey]*corev1.Pod{},
-		cordoned: map[string]bool{}, steps: map[string]int{},
+		cordoned: map[string]bool{}, steps: map[string]int{}, evicted: map[client.ObjectKey]bool{},
+	}
+	for _, w := range writes {
+		if w.Resource == "pods/eviction" || w.Resource == "pods" {
+			h.evicted[client.ObjectKey{Namespace: w.Namespace, Name: w.Name}] = true
+		}
 	}
 	for _, c := range changes {
 		switch o := c.object.(type) {
@@ -190,11 +197,19 @@ func (h *history) pod(c change, is *corev1.Pod) {
 	}
 	h.pods[key] = is
 	n := h.nodes[is.Spec.NodeName]
+	if n != nil && is.DeletionTimestamp != nil && (was == nil || was.DeletionTimestamp == nil) && h.evicted[key] {
+		if is.Namespace != evicting || lockOf(n).since == "" {
+			h.violate(c.version, "nobody's job is yanked", "pod %s is evicted from node %s, which nobody asked for", key, n.Name)
+		}
+	}
 	if n == nil || was != nil && was.UID == is.UID && was.Spec.NodeName == is.Spec.NodeName {
 		return
 	}
-	if tenant := n.Labels[v1alpha1.LabelTenant]; tenant != "" && tenant != is.Namespace {
-		h.violate(c.version, "law 8", "pod %s comes to node %s of %s", key, n.Name, tenant)
+	switch l := lockOf(n); {
+	case l.tenant != "" && l.tenant != is.Namespace:
+		h.violate(c.version, "law 8", "pod %s comes to node %s of %s", key, n.Name, l.tenant)
+	case l.since != "":
+		h.violate(c.version, "a release lets nobody in", "pod %s comes to node %s, which is being released", key, n.Name)
 	}
 }
 

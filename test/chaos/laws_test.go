@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -67,6 +68,11 @@ func on(namespace string, phase corev1.PodPhase) client.Object {
 	}
 }
 
+func ending(o client.Object) client.Object {
+	o.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(0, 0)})
+	return o
+}
+
 func TestJudge(t *testing.T) {
 	for name, tc := range map[string]struct {
 		record []client.Object
@@ -119,6 +125,9 @@ func TestJudge(t *testing.T) {
 		"a stranger": {record: []client.Object{
 			at(), index(allocate.Held), at(held), on("stranger", corev1.PodPending),
 		}, writes: 1, want: "law 8"},
+		"a late pod of the tenant's": {record: []client.Object{
+			at(), index(allocate.Held), at(held), index(allocate.Releasing), at(releasing, ours), on("alpha", corev1.PodPending),
+		}, writes: 2, want: "a release lets nobody in"},
 		"a forgotten node":   {record: []client.Object{at(), index(allocate.Held), at(held), index("none")}, writes: 1, want: "law 9"},
 		"a repeated write":   {record: []client.Object{at(), index(allocate.Held), at(held)}, writes: 2, want: "no write is repeated"},
 		"a write too little": {record: []client.Object{at(), index(allocate.Held), at(held), at(releasing, ours)}, writes: 1, want: "no write is repeated"},
@@ -135,6 +144,36 @@ func TestJudge(t *testing.T) {
 			}
 			require.NotEmpty(t, broken)
 			require.Contains(t, broken[0], tc.want)
+		})
+	}
+}
+
+func TestJudgeOfEvictions(t *testing.T) {
+	for name, tc := range map[string]struct {
+		tenant    string
+		releasing bool
+		by        string // of which pod the operator wrote
+		want      bool
+	}{
+		"a tenant's whose pods are waited for":   {"alpha", true, "p", false},
+		"one's whose pods are evicted":           {evicting, true, "p", true},
+		"one's whose node is not being released": {evicting, false, "p", false},
+		"somebody else's doing":                  {"alpha", true, "other", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			owned := func(n *corev1.Node) {
+				held(n)
+				if tc.releasing {
+					n.Annotations[v1alpha1.AnnotationReleasingSince] = "2026-01-01T00:00:00Z"
+				}
+				n.Labels[v1alpha1.LabelTenant] = tc.tenant
+			}
+			h := judge([]change{
+				{version: 1, object: on(tc.tenant, corev1.PodRunning)}, {version: 2, object: at(owned)},
+				{version: 3, object: ending(on(tc.tenant, corev1.PodRunning))},
+			}, []write{{Write: cluster.Write{Verb: "create", Resource: "pods/eviction", Namespace: tc.tenant, Name: tc.by}}})
+			yanked := slices.ContainsFunc(h, func(text string) bool { return strings.Contains(text, "nobody's job is yanked") })
+			require.Equal(t, tc.want, !yanked, "%v", h)
 		})
 	}
 }

@@ -25,6 +25,7 @@ const (
 	// patience bounds one step of the story; where the operator dies at each write a step takes a minute.
 	patience = 10 * time.Minute
 	stranger = "stranger"
+	evicting = "beta" // the tenant that has its pods evicted when a node is released
 )
 
 // life is the story of one cluster.
@@ -82,7 +83,7 @@ func (l *life) chapters() []chapter {
 func (l *life) reserve(ctx context.Context) error {
 	for tenant, nodes := range map[string][]string{"alpha": names(1, 14), "beta": names(15, 30)} {
 		r := reservation(tenant)
-		r.Spec = v1alpha1.ReservationSpec{Tenant: tenant, ReservedNodes: nodes, EvictOnRelease: tenant == "beta"}
+		r.Spec = v1alpha1.ReservationSpec{Tenant: tenant, ReservedNodes: nodes, EvictOnRelease: tenant == evicting}
 		b := &v1alpha1.ReservationBinding{ObjectMeta: metav1.ObjectMeta{Namespace: tenant, Name: "all-pods"}}
 		b.Spec = v1alpha1.ReservationBindingSpec{ReservationName: tenant, PodSelector: &metav1.LabelSelector{}}
 		if err := firstError(l.create(ctx, r), l.create(ctx, b)); err != nil {
@@ -199,16 +200,24 @@ func (l *life) finish(ctx context.Context, tenant string, nodes ...string) error
 	return nil
 }
 
-// intrude tries to get a stranger's pods onto every node in turn, until the context ends. Those that get onto a free one
-// are taken away at once.
+// intrude tries to get a stranger's pods onto every node in turn, and a tenant's own onto those of its nodes that are
+// being released, until the context ends. Those that get onto one, as a stranger's may onto a free one, are taken away
+// at once: the laws have seen them.
 func (l *life) intrude(ctx context.Context) {
 	for i := 0; ctx.Err() == nil; i++ {
 		p := pod(stranger, name(i%nodeCount+1))
+		n := &corev1.Node{}
+		if l.Client.Get(ctx, client.ObjectKey{Name: name(i%nodeCount + 1)}, n) == nil && lockOf(n).since != "" && i/nodeCount%2 == 0 {
+			p = pod(lockOf(n).tenant, name(i%nodeCount+1))
+			p.Name = "late-" + p.Name
+		}
 		p.Spec.NodeName = name(i%nodeCount + 1)
 		p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 		zero := int64(0)
 		if l.Client.Create(ctx, p) == nil {
-			_ = l.Client.Delete(ctx, p, &client.DeleteOptions{GracePeriodSeconds: &zero}) // one that stays is seen by the laws
+			_ = l.await(ctx, func(ctx context.Context) error {
+				return client.IgnoreNotFound(l.Client.Delete(ctx, p, &client.DeleteOptions{GracePeriodSeconds: &zero}))
+			})
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

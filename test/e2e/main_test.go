@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) (code int, err error) {
 	ctx := context.Background()
 	nodes := cluster.PageNodes()
-	for i := range 48 {
+	for i := range 64 {
 		nodes = append(nodes, controlplane.Node(fmt.Sprintf("e2e-%02d", i+1), nil))
 	}
 	if shared, err = cluster.Start(ctx, cluster.Options{Nodes: nodes, Audit: true}); err != nil {
