@@ -77,7 +77,8 @@ func Decide(s Snapshot) Decision {
 		Snapshot:     s,
 		nodes:        make(map[string]Node, len(s.Nodes)),
 		reservations: make(map[string]*v1alpha1.Reservation, len(s.Reservations)),
-		claims:       map[string][]*v1alpha1.Reservation{},
+		claims:       make(map[string][]*v1alpha1.Reservation, len(s.Nodes)),
+		accepted:     make(map[string][]string, len(s.Reservations)),
 		next:         Index{Version: s.Index.Version, Bound: s.Bound, Grants: make(map[string]Grant, len(s.Index.Grants))},
 		pending:      map[string][]v1alpha1.PendingNode{},
 		generations:  make(map[string]int64, len(s.Reservations)),
@@ -92,7 +93,7 @@ func Decide(s Snapshot) Decision {
 		}
 	}
 	d.gatherClaims()
-	for node := range d.names() {
+	for node := range d.names {
 		if grant, ok := d.grant(node); ok {
 			d.next.Grants[node] = grant
 		}
@@ -112,7 +113,9 @@ type decider struct {
 	nodes        map[string]Node
 	reservations map[string]*v1alpha1.Reservation
 	// claims holds, for each node, the Reservations that may have it, in order of rule 4.
-	claims      map[string][]*v1alpha1.Reservation
+	claims map[string][]*v1alpha1.Reservation
+	// accepted holds the sorted namespaces of the Reservations that were granted a node.
+	accepted    map[string][]string
 	next        Index
 	pending     map[string][]v1alpha1.PendingNode
 	generations map[string]int64
@@ -125,21 +128,26 @@ type decider struct {
 	byLabel map[string]map[string][]int
 }
 
-// names returns every node that has a grant, a claim or a lock.
-func (d *decider) names() map[string]bool {
-	names := make(map[string]bool, len(d.Index.Grants))
+// names yields every node that has a grant, a claim or a lock, once.
+func (d *decider) names(yield func(node string) bool) {
 	for name := range d.Index.Grants {
-		names[name] = true
-	}
-	for name := range d.claims {
-		names[name] = true
-	}
-	for name, node := range d.nodes {
-		if node.locked() {
-			names[name] = true
+		if !yield(name) {
+			return
 		}
 	}
-	return names
+	for name := range d.claims {
+		if _, granted := d.Index.Grants[name]; !granted && !yield(name) {
+			return
+		}
+	}
+	for name, node := range d.nodes {
+		if !node.locked() || len(d.claims[name]) > 0 {
+			continue
+		}
+		if _, granted := d.Index.Grants[name]; !granted && !yield(name) {
+			return
+		}
+	}
 }
 
 // grant decides about one node. It returns false for a node that is free and stays so.
@@ -159,11 +167,11 @@ func (d *decider) grant(name string) (Grant, bool) {
 			if exists && !sameLife(holder, node, now) {
 				d.closed[name] = true
 			}
-			return held(holder, node), true
+			return d.held(holder, node), true
 		case !exists:
 			return Grant{}, false
 		case d.takesOver(node, now):
-			return held(d.first(name), node), true
+			return d.held(d.first(name), node), true
 		case now.Phase == Releasing && d.Drained[name]:
 			return Grant{Reservation: now.Reservation, Phase: Freed}, node.locked()
 		default:
@@ -174,7 +182,7 @@ func (d *decider) grant(name string) (Grant, bool) {
 	if first == nil || !exists || node.Deleting {
 		return Grant{}, false
 	}
-	return held(first, node), true
+	return d.held(first, node), true
 }
 
 // adopt returns the grant that a lock without one stands for. A holder that no object can be called is nobody: who may
@@ -242,8 +250,11 @@ func Confirms(before, after Node, g Grant, r *v1alpha1.Reservation) bool {
 func (d *decider) explain() {
 	for name, claimants := range d.claims {
 		grant, granted := d.next.Grants[name]
+		if len(claimants) == 1 && granted && grant.Phase == Held && grant.Reservation == claimants[0].Name && !d.full[name] {
+			continue // as nearly all are
+		}
+		node, exists := d.nodes[name]
 		for _, r := range claimants {
-			node, exists := d.nodes[name]
 			switch {
 			case !exists:
 				// That its Node is away was said when the claims were gathered.
@@ -288,9 +299,14 @@ func sameLife(r *v1alpha1.Reservation, node Node, now Grant) bool {
 }
 
 // held returns the grant of a node to a Reservation. Rule 8 is here.
-func held(r *v1alpha1.Reservation, node Node) Grant {
+func (d *decider) held(r *v1alpha1.Reservation, node Node) Grant {
 	if node.Holder == r.Name && node.Tenant != "" && node.Tenant != r.Spec.Tenant {
 		return Grant{Reservation: r.Name}
 	}
-	return Grant{Reservation: r.Name, Namespaces: slices.Sorted(slices.Values(r.AcceptedNamespaces()))}
+	accepted, sorted := d.accepted[r.Name]
+	if !sorted {
+		accepted = slices.Sorted(slices.Values(r.AcceptedNamespaces()))
+		d.accepted[r.Name] = accepted
+	}
+	return Grant{Reservation: r.Name, Namespaces: accepted}
 }
