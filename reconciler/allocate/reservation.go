@@ -224,9 +224,13 @@ func writtenChanged(e event.UpdateEvent) bool {
 
 // lockChanged passes what a Reservation's status reads of a Node.
 var lockChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
-	return unschedulable(before) != unschedulable(after) || !lock.Same(before, after)
+	return Shows(e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node))
 }}
+
+// Shows reports whether two states of one node differ in what its Reservation's status says of it.
+func Shows(before, after *corev1.Node) bool {
+	return unschedulable(before) != unschedulable(after) || !lock.Same(before, after)
+}
 
 // taintUninitialized is what a node bears until its cloud provider has seen to it (Kubernetes, "Cloud Controller
 // Manager Administration").

@@ -150,7 +150,7 @@ func TestCases_A26_ADeadNodeHoldsUpNoOther(t *testing.T) {
 	require.Empty(t, w.said().Reason, "it is in its own time")
 	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKeyFromObject(patient), patient))
 	until := patient.DeletionTimestamp.UTC().Format(time.RFC3339)
-	require.Equal(t, "waits for 1 pod to end: "+w.tenant+"/patient; what is ending has until "+until, w.said().WaitingFor)
+	require.Equal(t, "waits for 1 pod to end: "+w.tenant+"/patient; the last grace period ends at "+until, w.said().WaitingFor)
 	require.Equal(t, w.tenant, w.get().Labels[v1alpha1.LabelTenant], "it keeps its lock until the pod is gone")
 	w.end(patient)
 	w.reconcile()

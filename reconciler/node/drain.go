@@ -111,22 +111,18 @@ func (s Snapshot) evictions(pods []corev1.Pod, r *v1alpha1.Reservation) []Evicti
 	return out
 }
 
-// deadlines says when time alone will end the wait, as far as that is known: as times of day, because a text that
-// counts down would be written again every second.
+// deadlines says when time alone ends the wait, as far as that is known. It does not depend on the time, or the passing
+// of one would be worth a write.
 func (s Snapshot) deadlines() string {
 	text := ""
-	say := func(t time.Time, what string) {
-		if t.After(s.Now) {
-			text += fmt.Sprintf("; %s %s", what, t.UTC().Format(time.RFC3339))
-		}
-	}
+	say := func(what string, t time.Time) { text += "; " + what + " " + t.UTC().Format(time.RFC3339) }
 	since, releasing := lock.Since(s.Node)
 	if r := s.Reservation; releasing && r != nil && s.Node.Spec.Unschedulable && s.Node.Labels[v1alpha1.LabelTenant] == r.Spec.Tenant {
-		if d := r.Spec.EvictAfter; d != nil && !s.due() {
-			say(since.Add(d.Duration), "they are evicted from")
+		if d := r.Spec.EvictAfter; d != nil && !r.Spec.EvictOnRelease {
+			say("they are evicted from", since.Add(d.Duration))
 		}
 		if d := r.Spec.DeleteAfter; d != nil {
-			say(since.Add(d.Duration), "whatever a budget says, they are deleted from")
+			say("whatever a budget says, they are deleted from", since.Add(d.Duration))
 		}
 	}
 	var last time.Time
@@ -135,7 +131,9 @@ func (s Snapshot) deadlines() string {
 			last = ending.Time
 		}
 	}
-	say(last, "what is ending has until")
+	if !last.IsZero() {
+		say("the last grace period ends at", last)
+	}
 	return text
 }
 

@@ -83,11 +83,11 @@ func TestDrain(t *testing.T) {
 			change: []func(*v1alpha1.ReservationSpec){evictAfter(time.Hour), deleteAfter(2 * time.Hour)},
 			pods:   pods(pod("p", endsAt(24*time.Hour)), pod("q", endsAt(time.Hour)), pod("r")), after: time.Minute, want: node.Wait, wantAfter: 59 * time.Minute,
 			wantText: "alpha/r; they are evicted from " + at(time.Hour) + "; whatever a budget says, they are deleted from " + at(2*time.Hour) +
-				"; what is ending has until " + at(24*time.Hour),
+				"; the last grace period ends at " + at(24*time.Hour),
 		},
-		"and not what is over, nor what an admin's uncordoning has stopped": {
+		"and not what an admin's uncordoning has stopped": {
 			node: draining("alpha", nobody), change: []func(*v1alpha1.ReservationSpec){evictAfter(time.Hour), deleteAfter(2 * time.Hour)},
-			pods: pods(pod("p", endsAt(0))), after: 30 * time.Second, want: node.Wait, wantAfter: 30 * time.Second, wantText: "alpha/p\n",
+			pods: pods(pod("p", endsAt(0))), after: 30 * time.Second, want: node.Wait, wantAfter: 30 * time.Second, wantText: "alpha/p; the last grace period ends at " + at(0) + "\n",
 		},
 		"by default it waits": {
 			pods: pods(pod("p")), after: 100 * time.Hour, want: node.Wait,

@@ -174,13 +174,14 @@ func (r *replica) nodeChanged(before, after client.Object) {
 	was, _ := before.(*corev1.Node)
 	is, _ := after.(*corev1.Node)
 	name := objectName(before, after)
+	shows := was == nil || is == nil || allocate.Shows(was, is)
 	if r.view != nil {
-		if grant, granted, _, _ := r.view.Grant(name); granted && (was == nil || is == nil || !lock.Same(was, is)) {
+		if grant, granted, _, _ := r.view.Grant(name); granted && shows {
 			r.wake("status/"+grant.Reservation, 0)
 		}
 	}
 	for _, n := range []*corev1.Node{was, is} {
-		if n != nil && (was == nil || is == nil || !lock.Same(was, is)) {
+		if n != nil && shows {
 			if holder := n.Annotations[v1alpha1.AnnotationReservation]; holder != "" {
 				r.wake("status/"+holder, 0)
 			}
