@@ -126,10 +126,11 @@ func Same(a, b *corev1.Node) bool {
 }
 
 // SameMarks reports whether two states of one node are equal in what says whose it is: the label, the taints of the
-// lock's key, and the annotation that names the holder.
+// lock's key, and the annotations that name the holder and the effect of its taint.
 func SameMarks(a, b *corev1.Node) bool {
 	return sameValue(a.Labels, b.Labels, v1alpha1.LabelTenant) && slices.Equal(reserved(a.Spec.Taints), reserved(b.Spec.Taints)) &&
-		sameValue(a.Annotations, b.Annotations, v1alpha1.AnnotationReservation)
+		sameValue(a.Annotations, b.Annotations, v1alpha1.AnnotationReservation) &&
+		sameValue(a.Annotations, b.Annotations, v1alpha1.AnnotationTaintEffect)
 }
 
 // annotations are those that this package writes.

@@ -270,6 +270,8 @@ func TestALockThatIsRemovedAgainAndAgainIsPutBackWithGrowingPauses(t *testing.T)
 		require.Equal(t, node.Patch, ask(half, node.Locks{Count: count}, pause).Action)
 	}
 	require.Equal(t, node.Patch, ask(half, node.Locks{Count: 30}, 10*time.Minute).Action, "a lock that stood for long is not a fight")
+	effectless := locked("alpha", func(n *corev1.Node) { delete(n.Annotations, v1alpha1.AnnotationTaintEffect) })
+	require.Equal(t, time.Second, ask(effectless, node.Locks{Count: 2}, 0).After, "every mark counts")
 	marked := locked("alpha", func(n *corev1.Node) { n.Annotations[v1alpha1.AnnotationCordoned] = "r-alpha" })
 	require.Empty(t, ask(marked, node.Locks{Count: 3}, 0).Event, "a cordon is no lock")
 }

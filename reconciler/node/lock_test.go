@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reservation-operator/reservation-operator/api/v1alpha1"
@@ -294,4 +296,38 @@ func TestForeignPodsAreCountedAndLeftAlone(t *testing.T) {
 	w.clock.SetTime(w.clock.Now().Add(w.reconcile().RequeueAfter))
 	w.reconcile()
 	require.Equal(t, []string{other.Name + "/foreign-2"}, w.said().ForeignPods)
+}
+
+// What a manager has set on a node names it; one that only removes leaves nothing on record.
+func TestWhoTakesALockOffIsNamedFromManagedFields(t *testing.T) {
+	for name, c := range map[string]struct {
+		body string
+		want string
+	}{
+		"who only removes": {`{"metadata":{"labels":{"reserved.tenant":null}}}`, "w lost its lock more than once; it is put back"},
+		"who writes, too":  {`{"metadata":{"labels":{"reserved.tenant":null,"janitor":"was-here-%d"}}}`, "(besides the operator, janitor wrote the node last)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.join()
+			time.Sleep(time.Second) // managedFields count in those, and who made the node is no suspect
+			w.clock.SetTime(time.Now())
+			w.lock()
+			strip := func(round int) {
+				body := c.body
+				if strings.Contains(body, "%d") {
+					body = fmt.Sprintf(body, round)
+				}
+				require.NoError(t, w.admin.Patch(t.Context(), w.get(), client.RawPatch(types.MergePatchType, []byte(body)), client.FieldOwner("janitor")))
+			}
+			for round := range 2 {
+				strip(round)
+				w.reconcile()
+			}
+			strip(2)
+			require.NotZero(t, w.reconcile().RequeueAfter, "it is not put back at once")
+			require.Equal(t, v1alpha1.ReasonLockRemoved, w.said().Reason)
+			require.Contains(t, w.said().Message, strings.ReplaceAll(c.want, "w lost", w.name+" lost"))
+		})
+	}
 }

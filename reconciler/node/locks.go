@@ -47,8 +47,9 @@ func (s Snapshot) lockRemoved() string {
 		"goes on refusing foreign pods there; stop what removes it", s.Node.Name, s.Locks.Suspect)
 }
 
-// suspect names who wrote the node last since a time, besides this operator; empty if nobody is on record. Who only
-// removes a field leaves no other trace than the time of their entry.
+// suspect names who wrote the node last since a time, besides this operator; empty if nobody is on record. Who removes a
+// field is not: the API server keeps the fields that a manager has set, and forgets one that has none (Kubernetes, "Field
+// Management"). So it is they only if they have set something on the node, too.
 func suspect(node *corev1.Node, since time.Time) string {
 	last, name := since.Truncate(time.Second), ""
 	for _, entry := range node.ManagedFields {
