@@ -93,11 +93,7 @@ func Decide(s Snapshot) Decision {
 		}
 	}
 	d.gatherClaims()
-	for node := range d.names {
-		if grant, ok := d.grant(node); ok {
-			d.next.Grants[node] = grant
-		}
-	}
+	d.grantAll()
 	d.fit()
 	for node := range d.closed { // only now: there must be room for what they will accept
 		grant := d.next.Grants[node]
@@ -128,24 +124,25 @@ type decider struct {
 	byLabel map[string]map[string][]int
 }
 
-// names yields every node that has a grant, a claim or a lock, once.
-func (d *decider) names(yield func(node string) bool) {
-	for name := range d.Index.Grants {
-		if !yield(name) {
+// grantAll decides about every node that has a grant, a claim or a lock.
+func (d *decider) grantAll() {
+	decide := func(name string) {
+		if _, decided := d.next.Grants[name]; decided {
 			return
 		}
+		if grant, ok := d.grant(name); ok {
+			d.next.Grants[name] = grant
+		}
+	}
+	for name := range d.Index.Grants {
+		decide(name)
 	}
 	for name := range d.claims {
-		if _, granted := d.Index.Grants[name]; !granted && !yield(name) {
-			return
-		}
+		decide(name)
 	}
 	for name, node := range d.nodes {
-		if !node.locked() || len(d.claims[name]) > 0 {
-			continue
-		}
-		if _, granted := d.Index.Grants[name]; !granted && !yield(name) {
-			return
+		if node.locked() {
+			decide(name)
 		}
 	}
 }
@@ -250,9 +247,6 @@ func Confirms(before, after Node, g Grant, r *v1alpha1.Reservation) bool {
 func (d *decider) explain() {
 	for name, claimants := range d.claims {
 		grant, granted := d.next.Grants[name]
-		if len(claimants) == 1 && granted && grant.Phase == Held && grant.Reservation == claimants[0].Name && !d.full[name] {
-			continue // as nearly all are
-		}
 		node, exists := d.nodes[name]
 		for _, r := range claimants {
 			switch {
