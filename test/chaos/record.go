@@ -85,7 +85,8 @@ func record(ctx context.Context, c *cluster.Cluster) (*recorder, error) {
 	return r, nil
 }
 
-// catchUp waits until the watches have told of every node and of the index as they are now.
+// catchUp waits until the watches have told of every node and of the index as they are now, and of all that happened to
+// pods: of one that is made last, since most of the others are gone.
 func (r *recorder) catchUp(ctx context.Context) error {
 	nodes, err := r.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -95,7 +96,12 @@ func (r *recorder) catchUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wanted := []client.Object{index}
+	marker := pod(stranger, "")
+	marker.Name, marker.GenerateName, marker.Spec.SchedulerName = "", "marker-", "nobody"
+	if marker, err = r.client.CoreV1().Pods(stranger).Create(ctx, marker, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	wanted := []client.Object{index, marker}
 	for i := range nodes.Items {
 		wanted = append(wanted, &nodes.Items[i])
 	}

@@ -93,7 +93,7 @@ func (l *life) reserve(ctx context.Context) error {
 	return nil
 }
 
-// work has pods run on nodes 1 to 6 and 15 to 20, an admin cordon 2 and 7, another controller taint 3 and 8, and node 12
+// work has pods run on nodes 1 to 6 and 15 to 20, an admin cordon 2 and 7, another controller label 3 and 8, and node 12
 // be made anew.
 func (l *life) work(ctx context.Context) error {
 	for tenant, nodes := range map[string][]string{"alpha": names(1, 6), "beta": names(15, 20)} {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -43,6 +44,7 @@ var mutations = map[string]struct {
 			}
 		}}.into(p)
 	}, "law 2, evictions"},
+	"list before cordon":              {listBefore, "law 2, law 8"},
 	"drop the UID precondition":       {mutant{evict: func(o *metav1.DeleteOptions) { o.Preconditions = nil }}.into, "evictions"},
 	"no grace":                        {mutant{evict: func(o *metav1.DeleteOptions) { o.GracePeriodSeconds = ptr.To(int64(0)) }}.into, "evictions"},
 	"evict unasked":                   {reading(func(r *v1alpha1.Reservation) { r.Spec.EvictOnRelease = true }), "evictions"},
@@ -118,6 +120,29 @@ func TestMutations(t *testing.T) {
 			t.Logf("%s, after %d steps", &v, result.Steps)
 		})
 	}
+}
+
+// listBefore has the pods of a node listed before nobody is let in any more: who comes after the decision is overlooked.
+func listBefore(p *parts) {
+	before := map[string]map[types.UID]bool{}
+	p.View.Watch(func(name string) {
+		g, _, _, _ := p.View.Grant(name)
+		switch {
+		case g.Phase == allocate.Held:
+			delete(before, name)
+		case before[name] == nil:
+			before[name] = map[types.UID]bool{}
+			for _, pod := range p.world.server.podsOn(name) {
+				before[name][pod.UID] = true
+			}
+		}
+	}, nil)
+	mutant{list: func(l *corev1.PodList) {
+		l.Items = without(l.Items, func(pod corev1.Pod) bool {
+			seen := before[pod.Spec.NodeName]
+			return seen != nil && !seen[pod.UID]
+		})
+	}}.into(p)
 }
 
 func reading(change func(*v1alpha1.Reservation)) func(*parts) {
